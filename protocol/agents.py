@@ -60,7 +60,8 @@ class Gate(Record):
 class ToolSpec(Record):
     """A tool as the run knows it. `activity` is the activity type, by default the tool's name.
 
-    `attempts` above 1 declares the tool idempotent by its key; else it runs at most once. Times in seconds.
+    `attempts` above 1 declares the tool idempotent by its key; else it runs at most once. `deadline` is that of
+    questions the tool asks itself. Times in seconds.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ToolSpec(Record):
     activity: str = absent("")
     task_queue: str | None = absent()
     gate: Gate | None = absent()
+    deadline: Deadline | None = absent()
     attempts: int = Field(1, ge=1, le=100, exclude_if=lambda value: value == 1)
     on_error: Literal["tell", "fail"] = Field("tell", exclude_if=lambda value: value == "tell")
     timeout: float = Field(600.0, gt=0, exclude_if=lambda value: value == 600.0)
@@ -94,7 +96,7 @@ def follow_up(name: str = "follow_up", deadline: Deadline | None = None) -> Tool
             "additionalProperties": False,
         },
         activity=FOLLOW_UP,
-        gate=Gate(kind="approval", deadline=deadline) if deadline else None,
+        deadline=deadline,
     )
 
 
@@ -272,7 +274,8 @@ def check_tree(root: AnyAgent, before: tuple[str, ...] = (), after: tuple[str, .
         addresses = [address for address, _ in nodes]
         for address, spec in nodes:
             _check_node(address, spec)
-            addresses += [address.call(check_name(tool.name), "id") for tool in tools_of(spec)]
+            if isinstance(spec, Chat):
+                addresses += [address.call(check_name(tool.name), "id") for tool in spec.tools]
     except BadAddress as error:
         raise BadTree(str(error)) from None
     for field, patterns in (("interrupt_before", before), ("interrupt_after", after)):

@@ -5,7 +5,7 @@ of refused attempts.
 """
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ from protocol.record import Ledger, Record, absent, empty
 
 KEEP_REFUSED = 100
 KEEP_CLOSED = 500
+KEEP_CLOSED_BYTES = 400_000
 KEEP_HANDLED = 1_000
 KEEP_HANDLED_BYTES = 200_000
 CLIP_TEXT = 200
@@ -46,6 +47,7 @@ class AuditEntry(Record):
     """What became of one question. `by` is who the decision *claimed* to come from; nobody has proved it.
 
     Arguments are clipped to `CLIP_ARGUMENTS` characters of JSON; `digest` is that of the whole question.
+    `effective` stands only where it differs from `proposed`: a person edited the arguments.
     """
 
     id: str
@@ -90,7 +92,7 @@ class Audit(Ledger):
 
     def close(self, entry: AuditEntry) -> None:
         self.closed.append(entry)
-        while len(self.closed) > KEEP_CLOSED:
+        while len(self.closed) > KEEP_CLOSED or sum(map(_size, self.closed)) > KEEP_CLOSED_BYTES:
             oldest = self.closed.pop(0)
             self.older_closed[oldest.outcome] = self.older_closed.get(oldest.outcome, 0) + 1
 
@@ -107,8 +109,14 @@ class Audit(Ledger):
         )
         del self.refused[:-KEEP_REFUSED]
 
+    def take_back(self, refused: Refused) -> None:
+        """A refused attempt that counted after all: its question opened within the same moment."""
+        if refused in self.refused:
+            self.refused.remove(refused)
+            self.refused_in_all -= 1
+
     def note(self, note: Note) -> None:
-        self.notes.append(note)
+        self.notes.append(note.model_copy(update={"text": clip(note.text, CLIP_TEXT)}))
         del self.notes[:-KEEP_REFUSED]
 
 
@@ -240,11 +248,9 @@ class Board(Ledger):
                 self.audit.closed[index] = self.audit.closed[index].model_copy(update={"outcome": outcome})
                 return
 
-    def move(self, interrupt: str, expires: datetime | None, approvers: Iterable[str]) -> Interrupt:
-        """Hand an open question on to the next approvers, with a new deadline."""
-        moved = self.interrupts[interrupt].model_copy(update={"expires": expires, "approvers": tuple(approvers)})
-        self.interrupts[interrupt] = moved
-        return moved
+    def move(self, interrupt: str, **changes: Any) -> None:
+        """Note on an open question that it was reminded of, or handed on to the next approvers."""
+        self.interrupts[interrupt] = self.interrupts[interrupt].model_copy(update=changes)
 
     # --------------------------------------------------------------------------------------- the rules
 
@@ -370,8 +376,8 @@ def _entry(interrupt: Interrupt) -> AuditEntry:
     question, decision = interrupt.question, interrupt.decision
     proposed = getattr(question, "arguments", None)
     effective = None
-    if interrupt.outcome in ("approved", "edited"):
-        effective = decision.arguments if isinstance(decision, Edit) else proposed
+    if interrupt.outcome == "edited" and isinstance(decision, Edit):
+        effective = decision.arguments
     assert interrupt.outcome is not None and interrupt.decided is not None
     return AuditEntry(
         id=interrupt.id,
@@ -387,6 +393,10 @@ def _entry(interrupt: Interrupt) -> AuditEntry:
         created=interrupt.created,
         decided=interrupt.decided,
     )
+
+
+def _size(entry: AuditEntry) -> int:
+    return 300 + len(entry.proposed or "") + len(entry.effective or "") + len(entry.reason or "") + len(entry.id)
 
 
 def _written(arguments: dict[str, Any] | None) -> str | None:

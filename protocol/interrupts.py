@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from protocol import strict_json
+from protocol.agents import Deadline
 from protocol.errors import BadInput
 from protocol.record import Record, absent, explain, read
 
@@ -211,6 +212,7 @@ class Interrupt(Record):
     """One question to a person, open while `outcome` is missing.
 
     `owner` is the written address of the agent that asks; `digest` is that of the question's canonical JSON.
+    `stage` counts the escalations that have happened, `reminded` the reminders.
     """
 
     id: str
@@ -220,6 +222,9 @@ class Interrupt(Record):
     created: datetime
     expires: datetime | None = absent()
     approvers: tuple[str, ...] = absent(())
+    deadline: Deadline | None = absent()
+    stage: int = absent(0)
+    reminded: int = absent(0)
     outcome: Outcome | None = absent()
     decision: AnyDecision | None = absent()
     by: str | None = absent()

@@ -2,77 +2,103 @@
 
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from protocol.agents import AgentSpec, Deadline, ModelSpec, check_tree
 from protocol.board import Audit, Board
 from protocol.errors import BadTree
 from protocol.messages import Message, Reply
 from protocol.record import Ledger, Record, absent, empty
+from protocol.work import Given, Interrupted
 
 Status = Literal["completed", "rejected", "stopped", "cancelled", "failed"]
 """How a run or an agent ended; ``stopped`` is a limit, which the text names."""
 
 
 class Answer(Record):
-    """What an agent reports when it is done."""
+    """What an agent reports when it is done.
+
+    ``exits`` ends the loop around it; `facts` are what people refused or changed on the way.
+    """
 
     status: Status = "completed"
     text: str
     exits: bool = absent(False)
+    facts: tuple[str, ...] = absent(())
 
 
-class Asking(Ledger):
-    """A question from inside a tool that is open or answered, but not yet told to the tool. `part` names its part."""
+class Part(Ledger):
+    """A question that a tool asked from inside and that was not answered to it yet.
+
+    `part` is its part's name (``""`` without parts), `digest` that of the question; `closed` says that it ended
+    without an answer.
+    """
 
     interrupt: str
-    part: str | None = absent()
+    part: str = absent("")
+    digest: str
+    closed: str = absent("")
 
 
 class Call(Ledger):
     """A tool call and what became of it so far.
 
-    `segment` is its place in the address, `wire` its id towards the model. `outcome` is the tool message; until it
-    stands, `passed` are the questions at this address that were answered so that the call may go on, `state` is
-    what the tool saved, and `result` what it gave while an after-question is open.
+    `segment` is its place in the address, `wire` its id towards the model. `outcome` is the tool message. Until it
+    stands: `asked` counts the questions that were answered at this address (and by part), `passed` names the
+    gates that let it through, `effective` are arguments that a person changed, `interrupted` is the tool's last
+    stop, `parts` its questions still unanswered and `given` the answers for its next run; `result` is what it gave
+    while an after-question is open.
     """
 
-    wire: str
+    wire: str = absent("")
     segment: str
     name: str
-    arguments: str
+    arguments: str = absent("")
     outcome: str | None = absent()
-    failed: str | None = absent()
     status: str = absent("")
+    facts: list[str] = empty(list)
     asked: int = absent(0)
-    runs: int = absent(0)
-    state: Any = None
-    asking: list[Asking] = empty(list)
-    fact: str | None = absent()
+    passed: list[str] = empty(list)
+    effective: dict[str, Any] | None = Field(None, exclude_if=lambda value: value is None)
+    comment: str | None = absent()
+    gate: str = absent("")
+    interrupted: Interrupted | None = absent()
+    parts: list[Part] = empty(list)
+    parts_asked: dict[str, int] = empty(dict)
+    given: dict[str, Given] = empty(dict)
+    result: str | None = Field(None, exclude_if=lambda value: value is None)
 
 
 class Turn(Ledger):
-    """One model call: what the agent heard before it, what it replied, and its calls."""
+    """One model call: what the agent heard before it, what it replied, its calls, and what it was told to mend."""
 
     heard: list[str] = empty(list)
     reply: Reply
     calls: list[Call] = empty(list)
+    nudge: str = absent("")
 
 
 class Memory(Ledger):
-    """Everything that one agent remembers: its turns, how often each node below was visited, its answer."""
+    """Everything that one agent remembers.
+
+    `visits` counts the visits of each node below and of each call id; `calls_made` all calls of its model. A step
+    has one `call`. `breaks` holds its own breakpoints' progress.
+    """
 
     turns: list[Turn] = empty(list)
-    heard: list[str] = empty(list)
     visits: dict[str, int] = empty(dict)
     calls_made: int = absent(0)
     call: Call | None = absent()
-    notes: dict[str, Any] = empty(dict)
+    breaks: Call | None = absent()
     answer: Answer | None = absent()
 
 
 class RunState(Ledger):
-    """Everything a run knows: one value, and the luggage of every page turn."""
+    """Everything a run knows: one value, and the luggage of every page turn.
+
+    `memories` by written agent address; `remembered` are the approvals given with ``remember``; `inbox` holds what
+    was said in a conversation and not heard yet.
+    """
 
     board: Board = empty(Board)
     memories: dict[str, Memory] = empty(dict)
@@ -80,7 +106,6 @@ class RunState(Ledger):
     inbox: list[str] = empty(list)
     ended: bool = absent(False)
     pages: int = absent(0)
-    opened: str = absent("")
 
 
 class RunRequest(Record):
