@@ -1,0 +1,20 @@
+# The worker: `docker build -t signoff-worker .`
+ARG PYTHON_VERSION=3.13
+FROM python:${PYTHON_VERSION}-slim
+
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+
+WORKDIR /app
+
+# A layer of its own, built again only when a version changes.
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
+
+COPY . .
+
+RUN useradd --create-home --uid 10001 signoff
+USER signoff
+
+# SIGTERM, which a container gets when it is stopped, reaches Python itself: no shell between.
+CMD ["python", "worker.py"]
