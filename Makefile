@@ -3,9 +3,11 @@
 SCENARIO ?= approval
 VARIANT ?=
 
-# The first Python that is new enough and can make a virtual environment. With no PATH at all the shell's default counts.
-PYTHON ?= $(shell PATH="$${PATH:-/usr/bin:/bin}:/usr/local/bin:/opt/homebrew/bin"; \
-	for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+# With no PATH at all, make finds nothing.
+export PATH := $(if $(PATH),$(PATH),/usr/local/bin:/usr/bin:/bin)
+
+# The first Python that is new enough and can make a virtual environment.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 		$$name -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
 			&& command -v $$name && break; \
 	done)

@@ -13,7 +13,7 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 # Spelled so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|opt|Users|home/\w+)/[\w.]")
 INDEX = re.compile(
-    r"\b(?:pypi|pythonhosted|npmjs|debian|goproxy)\.(?:org|com|io)\b|\b(?:find-links|index-url)\b"
+    r"\b(?:pypi|pythonhosted|npmjs|debian|goproxy)\.(?:org|com|io)\b|\b(?:find|index)-(?:links|url)\b"
 )
 
 # A flag that keeps an index out is no index.
