@@ -355,7 +355,10 @@ def answer_of(interrupt: Interrupt) -> Decision | Closed | None:
         case None:
             return None
         case "expired" | "withdrawn" | "superseded" | "cancelled" as outcome:
-            return Closed(outcome=outcome, note=interrupt.note)
+            deadline = interrupt.deadline
+            return Closed(
+                outcome=outcome, note=interrupt.note, on_expiry=deadline.on_expiry if deadline else "reject"
+            )
         case _:
             return interrupt.decision
 

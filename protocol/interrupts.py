@@ -242,10 +242,23 @@ def digest_of(question: Approval | Review | Feedback | FollowUp | Custom) -> str
 
 
 class Closed(Record):
-    """An interrupt that ended without an answer. `note` is a reason that somebody gave, if any."""
+    """An interrupt that ended without an answer. `note` is a reason that somebody gave, if any.
+
+    `on_expiry` is what the question's deadline says of its end; it means something for ``expired`` alone.
+    """
 
     outcome: Literal["expired", "withdrawn", "superseded", "cancelled"]
     note: str | None = absent()
+    on_expiry: Literal["reject", "approve", "escalate", "fail"] = "reject"
+
+    @property
+    def lets_through(self) -> bool:
+        """Whether the deadline says to go on as if it were approved."""
+        return self.outcome == "expired" and self.on_expiry == "approve"
+
+    @property
+    def fails(self) -> bool:
+        return self.outcome == "expired" and self.on_expiry == "fail"
 
 
 # -------------------------------------------------------------------------------------------- requests

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from protocol.agents import AgentSpec, Deadline, ModelSpec, check_tree
 from protocol.board import Audit, Board
 from protocol.errors import BadTree
+from protocol.interrupts import Closed
 from protocol.messages import Message, Reply
 from protocol.record import Ledger, Record, absent, empty
 from protocol.work import Given, Interrupted
@@ -30,14 +31,14 @@ class Answer(Record):
 class Part(Ledger):
     """A question that a tool asked from inside and that was not answered to it yet.
 
-    `part` is its part's name (``""`` without parts), `digest` that of the question; `closed` says that it ended
+    `part` is its part's name (``""`` without parts), `digest` that of the question; `closed` says how it ended
     without an answer.
     """
 
     interrupt: str
     part: str = absent("")
     digest: str
-    closed: str = absent("")
+    closed: Closed | None = absent()
 
 
 class Call(Ledger):
@@ -81,15 +82,14 @@ class Turn(Ledger):
 class Memory(Ledger):
     """Everything that one agent remembers.
 
-    `visits` counts the visits of each node below and of each call id; `calls_made` all calls of its model. A step
-    has one `call`. `breaks` holds its own breakpoints' progress.
+    `visits` counts the visits of each node below and of each call id; `calls_made` all calls of its model. `call`
+    is what is asked at its own address: a breakpoint, a step's tool call, a review.
     """
 
     turns: list[Turn] = empty(list)
     visits: dict[str, int] = empty(dict)
     calls_made: int = absent(0)
     call: Call | None = absent()
-    breaks: Call | None = absent()
     answer: Answer | None = absent()
 
 
@@ -138,10 +138,14 @@ class RunRequest(Record):
 
 
 class RunResult(Record):
-    """How a run ended. `transcript` is the root agent's conversation, `audit` what people decided on the way."""
+    """How a run ended. `transcript` is the root agent's conversation, `audit` what people decided on the way.
+
+    `left_out` counts the oldest messages that a result has no room for; `pages` the page turns.
+    """
 
     status: Status
     answer: str
     transcript: tuple[Message, ...] = absent(())
     audit: Audit = empty(Audit)
     pages: int = absent(0)
+    left_out: int = absent(0)

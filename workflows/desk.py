@@ -90,7 +90,7 @@ class Desk:
         self.received = 0
         self._task, self._agent = clip(task, MAX_TASK), agent or info.workflow_type
         self._visible, self._deadline = visible, deadline
-        self._waits: dict[str, asyncio.Future[None]] = {}
+        self._waits: dict[str, list[asyncio.Future[None]]] = {}
         self._early: list[_Early] = []
         self._nth: dict[str, int] = {}
         self._changed = bool(self.board.interrupts)
@@ -150,25 +150,31 @@ class Desk:
         self._hear_early(id)
 
     async def answer(self, id: str) -> Decision | Closed:
-        """Wait until the question *id* is closed, through its reminders, escalations and deadline."""
-        while (answer := answer_of(self.board.interrupts[id])) is None:
-            interrupt = self.board.interrupts[id]
-            wait = self._waits.get(id)
-            if wait is None or wait.done():
-                wait = self._waits[id] = asyncio.get_running_loop().create_future()
-            moment = _next_moment(interrupt)
-            if moment is None:
+        """Wait until the question *id* is closed."""
+        await self.first_closed([id])
+        answer = answer_of(self.board.interrupts[id])
+        assert answer is not None
+        return answer
+
+    async def first_closed(self, ids: Sequence[str]) -> None:
+        """Wait until one of these questions is closed, through their reminders, escalations and deadlines."""
+        while all(self.board.interrupts[id].is_open for id in ids):
+            wait = asyncio.get_running_loop().create_future()
+            for id in ids:
+                self._waits.setdefault(id, []).append(wait)
+            moments = [(m, id) for id in ids if (m := _next_moment(self.board.interrupts[id])) is not None]
+            if not moments:
                 await wait
                 continue
+            moment, id = min(moments)
             try:
                 await workflow.wait_condition(
                     wait.done,
                     timeout=max(moment - workflow.now(), timedelta(0)),
-                    timeout_summary=clip(f"{id} {'deadline' if moment == interrupt.expires else 'reminder'}", 200),
+                    timeout_summary=clip(f"{id} deadline", 200),
                 )
             except asyncio.TimeoutError:
-                self._pass_moment(interrupt, moment)
-        return answer
+                self._pass_moment(self.board.interrupts[id], moment)
 
     def close(self, id: str, outcome: Any, note: str | None = None) -> None:
         """Close an open question without an answer."""
@@ -314,9 +320,9 @@ class Desk:
 
     def _closed(self, id: str) -> None:
         interrupt = self.board.interrupts.get(id)
-        wait = self._waits.pop(id, None)
-        if wait is not None and not wait.done():
-            wait.set_result(None)
+        for wait in self._waits.pop(id, ()):
+            if not wait.done():
+                wait.set_result(None)
         self._note_change()
         if interrupt is not None and interrupt.outcome is not None and interrupt.decided is not None:
             meter = workflow.metric_meter()

@@ -1,0 +1,75 @@
+"""What travels over a page turn: the state, made light enough to carry, and the result, made small enough to give."""
+
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from protocol import texts
+    from protocol.run import Call, Memory, RunResult, RunState
+
+TURN_AT = 1024 * 1024
+"""Bytes of state at which the page is turned: luggage over 2 MiB would wedge the run."""
+GROWN_SINCE = 256 * 1024
+"""Bytes that a page must have added before its weight alone turns it again."""
+STUB_DOWN_TO = 700 * 1024
+MOST_LUGGAGE = 1_800 * 1024
+MOST_RESULT = 900_000
+
+
+def weigh(state: RunState) -> int:
+    """Bytes of the state as it travels."""
+    return len(state.model_dump_json().encode())
+
+
+def lighten(state: RunState) -> int:
+    """Replace the oldest tool results by stubs if the state nears its limit; returns how many.
+
+    Only at a page turn, when no call is in flight, so that a retry of a model call sees what the first try saw.
+    """
+    weight, stubbed = weigh(state), 0
+    if weight <= TURN_AT:
+        return 0
+    for call in _old_calls(state.memories):
+        if weight <= STUB_DOWN_TO:
+            break
+        assert call.outcome is not None
+        stub = texts.stub(len(call.outcome))
+        saved = len(call.outcome.encode()) - len(stub)
+        if saved > 200:
+            call.outcome = stub
+            weight -= saved
+            stubbed += 1
+    return stubbed
+
+
+def _old_calls(memories: dict[str, Memory]) -> list[Call]:
+    """The answered calls of every turn but the last of each agent, oldest first."""
+    return [
+        call
+        for memory in memories.values()
+        for turn in memory.turns[:-1]
+        for call in turn.calls
+        if call.outcome is not None
+    ]
+
+
+def fitting(result: RunResult) -> RunResult:
+    """The result under `MOST_RESULT` bytes: the oldest messages are left out first, then the audit's details."""
+    most = MOST_RESULT
+    answer = texts.shortened(result.answer, 200_000)
+    audit = result.audit
+    size = len(answer.encode()) + len(audit.model_dump_json().encode())
+    kept: list[Any] = []
+    for message in reversed(result.transcript):
+        size += len(message.model_dump_json().encode())
+        if size > most:
+            break
+        kept.append(message)
+    return result.model_copy(
+        update={
+            "answer": answer,
+            "transcript": tuple(reversed(kept)),
+            "left_out": len(result.transcript) - len(kept),
+        }
+    )

@@ -1,0 +1,138 @@
+"""What all agents of one run share: its state, its desk, and the activities in flight."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityHandle
+
+with workflow.unsafe.imports_passed_through():
+    from protocol import strict_json
+    from protocol.agents import ToolSpec
+    from protocol.messages import Reply
+    from protocol.run import Answer, RunRequest, RunState
+    from protocol.work import COMPLETE, ModelRequest, ToolInput
+
+if TYPE_CHECKING:
+    from workflows.desk import Desk
+    from workflows.scope import Scope
+
+MODEL_RETRIES = RetryPolicy(
+    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1), maximum_attempts=50
+)
+MODEL_TIMEOUT = timedelta(minutes=10)
+MODEL_HEARTBEAT = timedelta(seconds=5)
+IDEMPOTENT_HEARTBEAT = timedelta(seconds=5)
+AT_MOST_ONCE_HEARTBEAT = timedelta(seconds=30)
+"""Longer, since a short one on a busy machine reports "unknown" for a call that then takes effect."""
+
+
+class Running:
+    """One run while it runs. Turns the page by `pause`: nothing new starts, what is in flight comes home."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        state: RunState,
+        desk: "Desk",
+        tell: "Callable[[Scope], Awaitable[Answer]]",
+    ) -> None:
+        self.request, self.state, self.desk, self.tell = request, state, desk, tell
+        self.scopes: dict[str, Scope] = {}
+        self.grown = 0
+        self._in_flight: dict[ActivityHandle[Any], bool] = {}
+        self._paused = False
+        self._resumed: asyncio.Future[None] | None = None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no activity is in flight."""
+        return not self._in_flight
+
+    def pause(self) -> None:
+        """Start nothing new from now on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Start again what `pause` held back."""
+        self._paused = False
+        if self._resumed is not None:
+            self._resumed.set_result(None)
+            self._resumed = None
+
+    def stop_thinking(self) -> None:
+        """Cancel model calls in flight: nobody will hear their replies. Tools run to their end: an effect that has
+        begun cannot be taken back."""
+        for handle, thinks in self._in_flight.items():
+            if thinks:
+                handle.cancel()
+
+    async def think(self, request: ModelRequest) -> Reply:
+        """One model call. Raises `ActivityError`."""
+        reply: Reply = await self._act(
+            COMPLETE,
+            request,
+            Reply,
+            thinks=True,
+            start_to_close_timeout=MODEL_TIMEOUT,
+            heartbeat_timeout=MODEL_HEARTBEAT,
+            retry_policy=MODEL_RETRIES,
+            summary=request.agent,
+        )
+        self.grown += len(reply.content) + sum(len(call.arguments) for call in reply.calls)
+        return reply
+
+    async def work(self, tool: ToolSpec, call: ToolInput) -> Any:
+        """One run of a tool; what it gives is any JSON, since it may be served by anybody. Raises `ActivityError`."""
+        beats = IDEMPOTENT_HEARTBEAT if tool.attempts > 1 else AT_MOST_ONCE_HEARTBEAT
+        heartbeat: timedelta | None = None if tool.task_queue else beats  # a foreign worker may not know of beats
+        if tool.heartbeat is not None:
+            heartbeat = timedelta(seconds=tool.heartbeat)
+        given = await self._act(
+            tool.type,
+            call,
+            None,
+            thinks=False,
+            task_queue=tool.task_queue,
+            start_to_close_timeout=timedelta(seconds=tool.timeout),
+            heartbeat_timeout=heartbeat,
+            retry_policy=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=tool.attempts),
+            summary=call.address,
+        )
+        self.grown += len(str(given))
+        return given
+
+    async def _act(self, name: str, argument: Any, result_type: Any, *, thinks: bool, **options: Any) -> Any:
+        while self._paused:
+            if self._resumed is None:
+                self._resumed = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._resumed)
+        handle: ActivityHandle[Any] = workflow.start_activity(name, argument, result_type=result_type, **options)
+        self._in_flight[handle] = thinks
+        try:
+            # The caller stores what came in the same step, so that nothing is lost when the page turns at rest.
+            return await handle
+        finally:
+            del self._in_flight[handle]
+
+    def forget_below(self, address: str) -> None:
+        """Drop what an agent that is done remembers, and what all below it do."""
+        for known in [a for a in self.state.memories if a == address or a.startswith(f"{address}>")]:
+            del self.state.memories[known]
+            self.scopes.pop(known, None)
+
+    def key(self, address: str, arguments: dict[str, Any]) -> str:
+        """The idempotency key of a call: the same over retries, workers, page turns and resets."""
+        id = workflow.info().workflow_id
+        return strict_json.digest([id, self.state.board.run, address, arguments], 64)
+
+
+async def together(coroutines: Sequence[Awaitable[None]]) -> None:
+    """Run all of them at once; each stores its own outcome."""
+    if len(coroutines) == 1:
+        await coroutines[0]
+    elif coroutines:
+        await asyncio.gather(*coroutines)
