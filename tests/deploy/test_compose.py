@@ -4,13 +4,16 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
-from devserver import SEARCH_ATTRIBUTES
+from devserver import SEARCH_ATTRIBUTES, dev_server
 
 ROOT = Path(__file__).parents[2]
+COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text()
 COMPOSE = shutil.which("docker-compose")
 SERVICES = {"namespace", "postgresql", "schema", "temporal", "ui", "worker"}
 
@@ -41,6 +44,25 @@ def test_every_part_of_the_deployment_is_a_service() -> None:
     assert set(compose_config("--services").split()) == SERVICES
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+async def test_a_worker_is_healthy_while_it_is_connected() -> None:
+    (check,) = re.findall(
+        r'import sys;\n.*row\[3\] == "01" for row in rows\)\)', COMPOSE_TEXT, flags=re.DOTALL
+    )
+    code = " ".join(line.strip() for line in check.splitlines())
+
+    def health(port: int) -> int:
+        probe = code.replace(":1C41", f":{port:04X}")
+        return subprocess.run([sys.executable, "-c", probe], timeout=30).returncode
+
+    assert int("1C41", 16) == 7233
+    async with dev_server() as server:
+        client = await Client.connect(server.address)
+        assert health(int(server.address.rpartition(":")[2])) == 0
+        assert client.namespace == "default"  # still connected
+    assert health(1) == 1
+
+
 def test_every_image_has_a_version() -> None:
     images = re.findall(r"^\s+image: (.*)$", compose_config(), flags=re.MULTILINE)
     assert len(images) == len(SERVICES - {"worker"})
@@ -62,8 +84,8 @@ def test_the_scripts_are_plain_shell() -> None:
 
 
 def test_each_mounted_file_exists() -> None:
-    mounted = re.findall(r"^\s+- \./(\S+?):/", (ROOT / "docker-compose.yml").read_text(), flags=re.MULTILINE)
-    commands = re.findall(r'command: \["/(deploy/\S+)"\]', (ROOT / "docker-compose.yml").read_text())
+    mounted = re.findall(r"^\s+- \./(\S+?):/", COMPOSE_TEXT, flags=re.MULTILINE)
+    commands = re.findall(r'command: \["/(deploy/\S+)"\]', COMPOSE_TEXT)
     assert len(mounted) == 3
     assert len(commands) == 2
     for path in [*mounted, *commands]:

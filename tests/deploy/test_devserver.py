@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
+from temporalio.common import SearchAttributeKey
 
 import devserver
 from devserver import SEARCH_ATTRIBUTES, DevServer, DevServerError, dev_server
+from workflows import desk
 
 
 def port_of(server: DevServer) -> int:
@@ -30,6 +32,15 @@ async def test_a_server_knows_the_search_attributes_as_soon_as_it_answers() -> N
     async with dev_server() as server:
         assert await registered(server) >= set(SEARCH_ATTRIBUTES)
         assert server.ui_url is None
+
+
+def test_the_server_is_given_what_the_runs_write() -> None:
+    written = {
+        key.name: key.indexed_value_type.name.replace("_", "").lower()
+        for key in vars(desk).values()
+        if isinstance(key, SearchAttributeKey)
+    }
+    assert written == {name: kind.lower() for name, kind in SEARCH_ATTRIBUTES.items()}
 
 
 async def test_the_server_ends_with_the_block_and_leaves_nothing() -> None:
