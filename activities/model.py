@@ -125,7 +125,9 @@ class ModelActivities:
                     str(failure),
                     type="ModelFailure",
                     non_retryable=failure.final,
-                    next_retry_delay=None if failure.retry_after is None else timedelta(seconds=failure.retry_after),
+                    next_retry_delay=None
+                    if failure.retry_after is None
+                    else timedelta(seconds=failure.retry_after),
                     category=ApplicationErrorCategory.BENIGN,
                 ) from None
         conversation.messages.append(_as_recorded(reply, conversation.messages))
@@ -136,7 +138,7 @@ class ModelActivities:
         """The conversation of *request*: what is known with its tail, or what the workflow says."""
         if request.tail is not None:
             base = request.length - len(request.tail)
-            if base == 0 or len(known.messages) >= base and mark(known.messages[base - 1]) == request.after:
+            if base == 0 or (len(known.messages) >= base and mark(known.messages[base - 1]) == request.after):
                 messages = [*known.messages[:base], *request.tail]
                 brief = request.brief or known.brief
                 if brief is not None:

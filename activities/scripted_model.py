@@ -35,5 +35,7 @@ class ScriptedModel:
             script = next(iter(self._scripts.values()))
         if script is None:
             known = ", ".join(sorted(self._scripts)) or "none"
-            raise ModelFailure(f"there is no script '{name}' for '{prompt.agent}'; there are: {known}", final=True)
+            raise ModelFailure(
+                f"there is no script '{name}' for '{prompt.agent}'; there are: {known}", final=True
+            )
         return script(prompt)

@@ -29,7 +29,17 @@ from protocol.address import check_name
 from protocol.agents import MAX_RESULT, RESERVED_TOOLS, Gate, ToolSpec
 from protocol.errors import BadInput
 from protocol.record import explain
-from protocol.work import Again, Finished, Gated, Given, Interrupted, PartAsked, ToolInput, ToolReply, Unusable
+from protocol.work import (
+    Again,
+    Finished,
+    Gated,
+    Given,
+    Interrupted,
+    PartAsked,
+    ToolInput,
+    ToolReply,
+    Unusable,
+)
 
 T = TypeVar("T")
 
@@ -183,7 +193,9 @@ class FunctionTool:
     Calling it calls the function itself.
     """
 
-    def __init__(self, function: Callable[..., Any], spec: ToolSpec, condition: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], spec: ToolSpec, condition: Callable[[Any], Any] | None
+    ) -> None:
         self.function, self.spec, self._condition = function, spec, condition
         self.arguments = arguments_model(function)
         functools.update_wrapper(self, function)
@@ -291,9 +303,17 @@ def _made(
     if tool_name in RESERVED_TOOLS:
         raise BadInput(f"the tool name '{tool_name}' is reserved")
     rule: Any = asked[0] if asked else False
-    kind: Literal["approval", "review", "deny"] = "deny" if deny else "review" if review is not False else "approval"
+    kind: Literal["approval", "review", "deny"] = (
+        "deny" if deny else "review" if review is not False else "approval"
+    )
     condition = rule if callable(rule) and not isinstance(rule, Gate) else None
-    gate = rule if isinstance(rule, Gate) else Gate(kind=kind, conditional=condition is not None) if asked else None
+    gate = (
+        rule
+        if isinstance(rule, Gate)
+        else Gate(kind=kind, conditional=condition is not None)
+        if asked
+        else None
+    )
     spec = ToolSpec(
         name=tool_name,
         description=description if description is not None else _first_paragraph(function),
@@ -321,7 +341,7 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of a tool's parameters, without the titles that pydantic adds: they are paid for by byte."""
-    schema = _untitled(arguments.model_json_schema())
+    schema: dict[str, Any] = _untitled(arguments.model_json_schema())
     schema.pop("description", None)
     schema.setdefault("properties", {})
     return schema
@@ -333,7 +353,9 @@ def _untitled(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        key: {name: _untitled(item) for name, item in value.items()} if key in ("properties", "$defs") else _untitled(value)
+        key: {name: _untitled(item) for name, item in value.items()}
+        if key in ("properties", "$defs")
+        else _untitled(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
     }
@@ -360,7 +382,10 @@ def _asked(interrupt: Interrupt) -> Interrupted:
     expects = None if interrupt.expects is None else TypeAdapter(interrupt.expects).json_schema()
     parts = None
     if isinstance(interrupt, CompositeInterrupt):
-        parts = {check_name(name): PartAsked(info=_plain(info), expects=expects) for name, info in interrupt.parts.items()}
+        parts = {
+            check_name(name): PartAsked(info=_plain(info), expects=expects)
+            for name, info in interrupt.parts.items()
+        }
     stateful = isinstance(interrupt, StatefulInterrupt)
     reply = Interrupted(
         info=_plain(interrupt.info),

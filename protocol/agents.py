@@ -282,7 +282,9 @@ def check_tree(root: AnyAgent, before: tuple[str, ...] = (), after: tuple[str, .
         for pattern in patterns:
             if not any(matches(pattern, address) for address in addresses):
                 known = ", ".join(sorted({address.names[-1] for address in addresses}))
-                raise BadTree(f"{field} names '{pattern}', which matches nothing in the tree; it has: {known}")
+                raise BadTree(
+                    f"{field} names '{pattern}', which matches nothing in the tree; it has: {known}"
+                )
 
 
 def _check_depth(spec: AnyAgent, path: list[AnyAgent]) -> None:
@@ -298,7 +300,9 @@ def _check_node(address: Address, spec: AnyAgent) -> None:
     room = len(str(address)) + 6 * len(address.segments) + MAX_NAME_BYTES + 2
     longest = max((len(tool.name) for tool in tools_of(spec)), default=-8)
     if room + longest + 8 > MAX_BYTES:
-        raise BadTree(f"the path '{address}' is too long for an address of {MAX_BYTES} bytes: use shorter names")
+        raise BadTree(
+            f"the path '{address}' is too long for an address of {MAX_BYTES} bytes: use shorter names"
+        )
     below = [child.name for child in children(spec)]
     own = [tool.name for tool in tools_of(spec)]
     for name in (*below, *own):
@@ -310,11 +314,15 @@ def _check_node(address: Address, spec: AnyAgent) -> None:
         case Loop() if spec.max_rounds is None and not any(isinstance(c, Review) for c in spec.children):
             raise BadTree(f"the loop '{address}' has no way out: give it max_rounds or a review agent")
         case Step() if spec.input is not None and spec.input in spec.arguments:
-            raise BadTree(f"the step '{address}' has a constant for '{spec.input}', which receives the answer")
+            raise BadTree(
+                f"the step '{address}' has a constant for '{spec.input}', which receives the answer"
+            )
         case Step() if (unknown := [*spec.arguments, *filter(None, [spec.input])]) and (
             strange := set(unknown) - set(spec.tool.parameters.get("properties", unknown))
         ):
-            raise BadTree(f"the step '{address}' gives '{min(strange)}', which '{spec.tool.name}' does not take")
+            raise BadTree(
+                f"the step '{address}' gives '{min(strange)}', which '{spec.tool.name}' does not take"
+            )
         case _:
             pass
     if isinstance(spec, Sequential | Parallel | Loop) and not spec.children:

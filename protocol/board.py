@@ -134,7 +134,7 @@ class Board(Ledger):
     interrupts: dict[str, Interrupt] = empty(dict)
     audit: Audit = empty(Audit)
     handled: dict[str, Handled] = empty(dict)
-    _fits: Fits = PrivateAttr(default=lambda interrupt, decision: None)
+    _fits: Fits = PrivateAttr(default_factory=lambda: _anything_fits)
 
     def judge_by(self, fits: Fits) -> None:
         """Have the content of decisions judged by *fits*; set anew after every page turn."""
@@ -161,11 +161,15 @@ class Board(Ledger):
     def check(self, request: ResumeRequest, now: datetime) -> dict[str, DecisionRefused]:
         """Why each target of *request* would be refused; empty if all of it would be taken."""
         if (problem := self._belongs(request.run)) is not None:
-            return dict.fromkeys(request.targets or {"all": None}, problem)
+            return dict.fromkeys(request.targets or ("all",), problem)
         if request.all is not None:
-            return {} if any(self._takes(i, request.all) for i in self._covered(request, now)) else {
-                "all": UnknownInterrupt(f"nothing open takes '{request.all.decision}'; {self._waiting()}")
-            }
+            return (
+                {}
+                if any(self._takes(i, request.all) for i in self._covered(request, now))
+                else {
+                    "all": UnknownInterrupt(f"nothing open takes '{request.all.decision}'; {self._waiting()}")
+                }
+            )
         if not request.targets:
             return {"targets": UnknownInterrupt(f"targets is empty; {self._waiting()}")}
         return {
@@ -219,7 +223,9 @@ class Board(Ledger):
         if handled is None:
             return None
         if handled.digest != _digest(request):
-            raise UnfitDecision(f"request_id '{request.request_id}' was used for another request: use a new one")
+            raise UnfitDecision(
+                f"request_id '{request.request_id}' was used for another request: use a new one"
+            )
         return handled.reply
 
     def refuse(self, target: str, reason: str, by: str | None, now: datetime) -> Refused:
@@ -231,7 +237,13 @@ class Board(Ledger):
     # --------------------------------------------------------------------------------------- closing
 
     def close(
-        self, interrupt: str, outcome: Outcome, now: datetime, *, by: str | None = None, note: str | None = None
+        self,
+        interrupt: str,
+        outcome: Outcome,
+        now: datetime,
+        *,
+        by: str | None = None,
+        note: str | None = None,
     ) -> Interrupt:
         """Close an open question without an answer: expired, withdrawn, superseded, cancelled."""
         closed = self.interrupts[interrupt].model_copy(
@@ -269,7 +281,9 @@ class Board(Ledger):
         if not self._takes(interrupt, decision):
             fitting = " or ".join(ANSWERS[interrupt.question.kind])
             kind = interrupt.question.kind
-            return UnfitDecision(f"'{target}' is a question of kind {kind}: it takes {fitting}, not {decision.decision}")
+            return UnfitDecision(
+                f"'{target}' is a question of kind {kind}: it takes {fitting}, not {decision.decision}"
+            )
         return self._content(interrupt, decision)
 
     def _closed_to(self, target: str, digest: str | None, now: datetime) -> DecisionRefused | None:
@@ -278,7 +292,9 @@ class Board(Ledger):
             earlier = next((entry for entry in reversed(self.audit.closed) if entry.id == target), None)
             if earlier is not None:
                 return AlreadyDecided(_already(target, earlier.outcome, earlier.by))
-            return UnknownInterrupt(f"nothing waits under '{clip(target, CLIP_TEXT)}'; {self._waiting(target)}")
+            return UnknownInterrupt(
+                f"nothing waits under '{clip(target, CLIP_TEXT)}'; {self._waiting(target)}"
+            )
         if interrupt.outcome is not None:
             return AlreadyDecided(_already(target, interrupt.outcome, interrupt.by))
         if interrupt.expires is not None and now >= interrupt.expires:
@@ -289,8 +305,12 @@ class Board(Ledger):
 
     def _content(self, interrupt: Interrupt, decision: Decision) -> DecisionRefused | None:
         match decision, interrupt.question:
-            case Answer(answers=tuple() as answers), FollowUp(questions=questions) if len(answers) != len(questions):
-                return UnfitDecision(f"{len(questions)} questions want {len(questions)} answers, not {len(answers)}")
+            case Answer(answers=tuple() as answers), FollowUp(questions=questions) if len(answers) != len(
+                questions
+            ):
+                return UnfitDecision(
+                    f"{len(questions)} questions want {len(questions)} answers, not {len(answers)}"
+                )
             case _:
                 problem = self._fits(interrupt, decision)
                 return None if problem is None else UnfitDecision(f"'{interrupt.id}': {problem}")
@@ -312,7 +332,9 @@ class Board(Ledger):
         decision = request.all
         assert decision is not None
         if not self._takes(interrupt, decision):
-            return Result(status="skipped", reason=f"a {interrupt.question.kind} takes no {decision.decision}")
+            return Result(
+                status="skipped", reason=f"a {interrupt.question.kind} takes no {decision.decision}"
+            )
         return self._take(interrupt, decision, request.by, now)
 
     def _take(self, interrupt: Interrupt, decision: Decision, by: str | None, now: datetime) -> Result:
@@ -327,7 +349,9 @@ class Board(Ledger):
         self.audit.close(_entry(taken))
         return Result(status="taken", decision=decision.decision)
 
-    def _remember(self, request_id: str, request: ResumeRequest | WithdrawRequest, reply: ResumeReply) -> None:
+    def _remember(
+        self, request_id: str, request: ResumeRequest | WithdrawRequest, reply: ResumeReply
+    ) -> None:
         self.handled[request_id] = Handled(digest=_digest(request), reply=reply)
         while len(self.handled) > KEEP_HANDLED or (
             len(self.handled) > 1 and sum(map(_weight, self.handled.values())) > KEEP_HANDLED_BYTES
@@ -342,6 +366,10 @@ class Board(Ledger):
         ids.sort(key=lambda id: -difflib.SequenceMatcher(None, id, near[:400]).quick_ratio() if near else 0)
         more = f" and {len(ids) - most} more" if len(ids) > most else ""
         return f"waiting: {', '.join(ids[:most])}{more}"
+
+
+def _anything_fits(interrupt: Interrupt, decision: Decision) -> str | None:
+    return None
 
 
 def clip(text: str, most: int) -> str:
@@ -381,7 +409,8 @@ def _entry(interrupt: Interrupt) -> AuditEntry:
     effective = None
     if interrupt.outcome == "edited" and isinstance(decision, Edit):
         effective = decision.arguments
-    assert interrupt.outcome is not None and interrupt.decided is not None
+    assert interrupt.outcome is not None
+    assert interrupt.decided is not None
     return AuditEntry(
         id=interrupt.id,
         kind=question.kind,
@@ -399,7 +428,9 @@ def _entry(interrupt: Interrupt) -> AuditEntry:
 
 
 def _size(entry: AuditEntry) -> int:
-    return 300 + len(entry.proposed or "") + len(entry.effective or "") + len(entry.reason or "") + len(entry.id)
+    return (
+        300 + len(entry.proposed or "") + len(entry.effective or "") + len(entry.reason or "") + len(entry.id)
+    )
 
 
 def _written(arguments: dict[str, Any] | None) -> str | None:

@@ -12,9 +12,7 @@ T = TypeVar("T")
 
 
 class Record(BaseModel):
-    """A frozen value, strict in JSON mode: ``"true"`` is not ``true``, an unknown field is refused by its name.
-
-    """
+    """A frozen value, strict in JSON mode: ``"true"`` is not ``true``, an unknown field is refused by its name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -44,7 +42,9 @@ def read(adapter: TypeAdapter[T], value: Any) -> T:
     try:
         return adapter.validate_json(canonical(value))
     except ValidationError as error:
-        nulls = [d["loc"] for d in error.errors(include_url=False, include_context=False) if d["input"] is None]
+        nulls = [
+            d["loc"] for d in error.errors(include_url=False, include_context=False) if d["input"] is None
+        ]
         if not nulls:
             raise
         value = json.loads(canonical(value))
@@ -56,7 +56,7 @@ def read(adapter: TypeAdapter[T], value: Any) -> T:
 def _drop(value: Any, loc: tuple[int | str, ...]) -> None:
     *path, last = loc
     for part in path:
-        if isinstance(value, dict) and part in value or isinstance(value, list) and isinstance(part, int):
+        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int)):
             value = value[part]  # type: ignore[index]  # parts of a loc that are no keys name union members
     if isinstance(value, dict) and value.get(str(last), ...) is None:
         del value[str(last)]

@@ -49,7 +49,11 @@ def edited(arguments: dict[str, Any], result: str) -> str:
 
 
 def commented(result: str, comment: str | None) -> str:
-    return f"{result}\n\nNote from the person who approved this: {comment}" if comment and comment.strip() else result
+    return (
+        f"{result}\n\nNote from the person who approved this: {comment}"
+        if comment and comment.strip()
+        else result
+    )
 
 
 def unknown_tool(name: str, known: list[str]) -> str:
@@ -121,7 +125,9 @@ AGENT_REQUEST = "What you want this agent to do, with everything it needs to kno
 
 
 def agent_lines(agents: list[tuple[str, str]]) -> str:
-    return "\n".join(f"- {name}: {description}" if description else f"- {name}" for name, description in agents)
+    return "\n".join(
+        f"- {name}: {description}" if description else f"- {name}" for name, description in agents
+    )
 
 
 def todos_written(todos: str) -> str:

@@ -114,9 +114,7 @@ class AgentRun(AsksPeople):
             return True
         if self._weight + 2 * self._running.grown > luggage.TURN_AT:
             self._weight, self._running.grown = luggage.weigh(self._state), 0
-        return (
-            self._weight > luggage.TURN_AT and self._weight - self._weight_at_start > luggage.GROWN_SINCE
-        )
+        return self._weight > luggage.TURN_AT and self._weight - self._weight_at_start > luggage.GROWN_SINCE
 
     def _history_is_full(self) -> bool:
         info = workflow.info()
@@ -129,7 +127,9 @@ class AgentRun(AsksPeople):
         await workflow.wait_condition(workflow.all_handlers_finished)
         stubbed = luggage.lighten(self._state)
         if stubbed:
-            self.desk.note(self._request.agent.name, f"{stubbed} older tool results were left out of the conversation")
+            self.desk.note(
+                self._request.agent.name, f"{stubbed} older tool results were left out of the conversation"
+            )
         if luggage.weigh(self._state) > luggage.MOST_LUGGAGE:
             self.desk.note(self._request.agent.name, "the state is too large to turn the page")
             self._carried = False
@@ -241,7 +241,9 @@ class AgentRun(AsksPeople):
             return ConversationPage(messages=())
         return scope.page(query.start, query.stop, MODEL_PAGE_BYTES)
 
-    @workflow.query(name="transcript", description="The conversation of an agent: {} or {'agent': …, 'start': n}")
+    @workflow.query(
+        name="transcript", description="The conversation of an agent: {} or {'agent': …, 'start': n}"
+    )
     def transcript_query(self, *args: Any) -> TranscriptPage:
         query = asked(TranscriptQuery, args)
         agent = query.agent or self._request.agent.name
@@ -271,10 +273,9 @@ class AgentRun(AsksPeople):
             if room < 0:
                 break
             seen.append(agent)
-        status = "waiting" if waiting else "running"
         return Tree(
             run=self.desk.board.run,
-            status=status,
+            status=self.desk.status,
             agents=tuple(seen),
             more=len(seen) < len(self._state.memories),
         )
@@ -321,4 +322,6 @@ def _read_request(args: Sequence[Any]) -> tuple[str | None, RunRequest]:
     return f"the start input is no RunRequest: {problem}", _NOBODY
 
 
-_NOBODY = RunRequest.model_validate_json('{"task":"-","agent":{"kind":"chat","name":"nobody"},"visible":false}')
+_NOBODY = RunRequest.model_validate_json(
+    '{"task":"-","agent":{"kind":"chat","name":"nobody"},"visible":false}'
+)

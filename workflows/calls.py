@@ -14,7 +14,17 @@ with workflow.unsafe.imports_passed_through():
     from protocol.interrupts import Answer as Answered
     from protocol.interrupts import Closed, Custom, FollowUp, Resume, digest_of
     from protocol.run import Call, Part
-    from protocol.work import Again, Finished, Gated, Given, Interrupted, PartAsked, ToolInput, ToolReply, Unusable
+    from protocol.work import (
+        Again,
+        Finished,
+        Gated,
+        Given,
+        Interrupted,
+        PartAsked,
+        ToolInput,
+        ToolReply,
+        Unusable,
+    )
     from workflows import gates
     from workflows.gates import Run, Told
     from workflows.scope import Scope, reason_of
@@ -46,7 +56,9 @@ async def call_tool(
     return await run(arguments)
 
 
-async def _follow_up(me: Scope, call: Call, address: Address, tool: ToolSpec, arguments: dict[str, Any]) -> Told:
+async def _follow_up(
+    me: Scope, call: Call, address: Address, tool: ToolSpec, arguments: dict[str, Any]
+) -> Told:
     """The tool whose result is a person's answer."""
     questions = tuple(str(question) for question in arguments.get("questions", ()))
     question = FollowUp(questions=questions, because=gates.because(me), when="tool")
@@ -89,15 +101,17 @@ async def _until_finished(
                 if ended is not None:
                     return gates.noted(call, ended)
             case Interrupted() as stop:
-                problem = _open_parts(me, call, address, tool, stop)
-                if problem is not None:
+                wrong = _open_parts(me, call, address, tool, stop)
+                if wrong is not None:
                     _close_parts(me, call)
-                    return Told(texts.failed(tool.name, problem), "failed")
+                    return Told(texts.failed(tool.name, wrong), "failed")
 
 
 def _input(me: Scope, call: Call, address: Address, tool: ToolSpec, arguments: dict[str, Any]) -> ToolInput:
     stop = call.interrupted
-    again = None if stop is None else Again(has_state=stop.has_state, state=stop.state, given=dict(call.given))
+    again = (
+        None if stop is None else Again(has_state=stop.has_state, state=stop.state, given=dict(call.given))
+    )
     return ToolInput(
         address=str(address),
         arguments=arguments,
@@ -188,7 +202,9 @@ def _ask_again(me: Scope, call: Call, address: Address, tool: ToolSpec, stop: In
     asked = PartAsked(info=last.info, expects=last.expects) if last.parts is None else last.parts.get(name)
     if asked is None:
         return stop.problem
-    return _open_part(me, call, address, name, _custom(me, tool, asked, texts.part_problem(stop.problem or "")), tool)
+    return _open_part(
+        me, call, address, name, _custom(me, tool, asked, texts.part_problem(stop.problem or "")), tool
+    )
 
 
 def _open_part(
@@ -240,6 +256,8 @@ async def _answers(me: Scope, call: Call, tool: ToolSpec) -> Told | None:
                     call.parts.remove(part)
                 case Closed() as closed:
                     part.closed = closed
+                case _:  # no other decision fits a custom question
+                    part.closed = Closed(outcome="withdrawn")
             desk.board.forget(part.interrupt)
         if call.given:
             return None

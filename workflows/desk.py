@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributeUpdate
@@ -27,7 +27,6 @@ with workflow.unsafe.imports_passed_through():
         Decision,
         Edit,
         EndRequest,
-        Envelope,
         Interrupt,
         Resume,
         ResumeReply,
@@ -173,7 +172,7 @@ class Desk:
                     timeout=max(moment - workflow.now(), timedelta(0)),
                     timeout_summary=clip(f"{id} deadline", 200),
                 )
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 self._pass_moment(self.board.interrupts[id], moment)
 
     def close(self, id: str, outcome: Any, note: str | None = None) -> None:
@@ -257,7 +256,9 @@ class Desk:
                 if result.status == "refused" and target not in self.board.interrupts:
                     self._keep_early(target, request)
 
-    def read(self, name: str, args: Sequence[Any]) -> ResumeRequest | WithdrawRequest | SayRequest | EndRequest:
+    def read(
+        self, name: str, args: Sequence[Any]
+    ) -> ResumeRequest | WithdrawRequest | SayRequest | EndRequest:
         """The request in a message. Raises `BadInput`."""
         if len(args) != 1:
             raise BadInput(f"send one JSON object, not {len(args)} arguments")
@@ -266,14 +267,17 @@ class Desk:
             value = workflow.payload_converter().from_payloads([value.payload], None)[0]
         if isinstance(value, Undecodable):
             raise BadInput(f"the payload cannot be read: {value.reason}")
-        models: dict[str, type[Envelope]] = {
-            "resume": ResumeRequest,
-            "withdraw": WithdrawRequest,
-            "say": SayRequest,
-            "end": EndRequest,
-        }
-        if name in models:
-            return parse(models[name], value)  # type: ignore[return-value]  # one of the four above
+        match name:
+            case "resume":
+                return parse(ResumeRequest, value)
+            case "withdraw":
+                return parse(WithdrawRequest, value)
+            case "say":
+                return parse(SayRequest, value)
+            case "end":
+                return parse(EndRequest, value)
+            case _:
+                pass
         try:
             address_of(name)
         except BadAddress:
@@ -332,6 +336,10 @@ class Desk:
 
     # ------------------------------------------------------------------------------------------ showing
 
+    @property
+    def status(self) -> Literal["waiting", "running"]:
+        return "waiting" if self.board.open else "running"
+
     def pending(self, query: PendingQuery) -> PendingPage:
         """The open interrupts, or the one that was asked for, under `PAGE_BYTES`."""
         found = self.board.open
@@ -341,9 +349,8 @@ class Desk:
             ids = [interrupt.id for interrupt in found]
             found = found[ids.index(query.after) + 1 :] if query.after in ids else []
         shown, more = self._listed(found)
-        status = "waiting" if self.board.open else "running"
         return PendingPage(
-            run=self.board.run, status=status, count=len(self.board.open), interrupts=shown, more=more
+            run=self.board.run, status=self.status, count=len(self.board.open), interrupts=shown, more=more
         )
 
     def interrupts(self) -> InterruptsPage:
@@ -412,11 +419,15 @@ class AsksPeople:
     def __init__(self) -> None:
         self.desk = Desk()
 
-    @workflow.signal(name="resume", description="Decide: {'targets': {'<interrupt id>': {'decision': …}}, 'by': …}")
+    @workflow.signal(
+        name="resume", description="Decide: {'targets': {'<interrupt id>': {'decision': …}}, 'by': …}"
+    )
     def resume_signal(self, *args: Any) -> None:
         self.desk.signal("resume", args)
 
-    @workflow.update(name="resume", description="Decide, and hear what became of it; refused ones change nothing.")
+    @workflow.update(
+        name="resume", description="Decide, and hear what became of it; refused ones change nothing."
+    )
     def resume_update(self, *args: Any) -> ResumeReply:
         return self.desk.update("resume", args)
 
@@ -424,7 +435,9 @@ class AsksPeople:
     def _check_resume(self, *args: Any) -> None:
         self.desk.check_update("resume", args)
 
-    @workflow.signal(name="withdraw", description="Close a question: {'target': '<interrupt id>', 'reason': …}")
+    @workflow.signal(
+        name="withdraw", description="Close a question: {'target': '<interrupt id>', 'reason': …}"
+    )
     def withdraw_signal(self, *args: Any) -> None:
         self.desk.signal("withdraw", args)
 
@@ -467,7 +480,7 @@ Q = TypeVar("Q")
 def asked(model: type[Q], args: Sequence[Any]) -> Q:
     """The query in a query's arguments; anything that is none counts as the empty one, since queries never raise."""
     try:
-        return parse(model, args[0])  # type: ignore[type-var, return-value]
+        return parse(model, args[0])  # type: ignore[type-var]
     except (BadInput, IndexError):
         return model()
 
@@ -536,17 +549,18 @@ class _Published:
     def since(self, before: "_Published") -> list[SearchAttributeUpdate[Any]]:
         """The changes that lead here from *before*."""
         updates: list[SearchAttributeUpdate[Any]] = []
-        for key, now, then in (
+        changes: tuple[tuple[SearchAttributeKey[Any], Any, Any], ...] = (
             (AGENT, self.agent, before.agent),
             (STATUS, self.status, before.status),
             (PENDING, list(self.pending), list(before.pending)),
             (PENDING_COUNT, self.count, before.count),
             (APPROVERS, list(self.approvers), list(before.approvers)),
             (WAITING_SINCE, self.waiting_since, before.waiting_since),
-        ):
+        )
+        for key, now, then in changes:
             if now != then:
                 unset = now is None or now == []
-                updates.append(key.value_unset() if unset else key.value_set(now))  # type: ignore[attr-defined]
+                updates.append(key.value_unset() if unset else key.value_set(now))
         return updates
 
 

@@ -97,7 +97,9 @@ def after(me: Scope, call: Call, address: Address, tool: ToolSpec, run: Run) -> 
     return asked
 
 
-async def breakpoint(me: Scope, when: When, name: str, arguments: dict[str, Any], result: Answer | None) -> Answer | None:
+async def breakpoint(
+    me: Scope, when: When, name: str, arguments: dict[str, Any], result: Answer | None
+) -> Answer | None:
     """Ask at an agent or step itself, by configuration: the answer that ends it, or nothing if it may go on."""
     call = own_call(me)
     if when in call.passed:
@@ -170,7 +172,9 @@ def consent(
                 me.run.state.remembered[key] = str(me)
         case Edit(arguments=changed) if changed != arguments:
             call.effective = changed
-            call.facts.append(f"a person changed the arguments of '{tool}' to {strict_json.canonical(changed)}")
+            call.facts.append(
+                f"a person changed the arguments of '{tool}' to {strict_json.canonical(changed)}"
+            )
         case _:
             pass
 

@@ -88,7 +88,9 @@ class Running:
     async def work(self, tool: ToolSpec, call: ToolInput) -> Any:
         """One run of a tool; what it gives is any JSON, since it may be served by anybody. Raises `ActivityError`."""
         beats = IDEMPOTENT_HEARTBEAT if tool.attempts > 1 else AT_MOST_ONCE_HEARTBEAT
-        heartbeat: timedelta | None = None if tool.task_queue else beats  # a foreign worker may not know of beats
+        heartbeat: timedelta | None = (
+            None if tool.task_queue else beats
+        )  # a foreign worker may not know of beats
         if tool.heartbeat is not None:
             heartbeat = timedelta(seconds=tool.heartbeat)
         given = await self._act(
@@ -110,7 +112,9 @@ class Running:
             if self._resumed is None:
                 self._resumed = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._resumed)
-        handle: ActivityHandle[Any] = workflow.start_activity(name, argument, result_type=result_type, **options)
+        handle: ActivityHandle[Any] = workflow.start_activity(
+            name, argument, result_type=result_type, **options
+        )
         self._in_flight[handle] = thinks
         try:
             # The caller stores what came in the same step, so that nothing is lost when the page turns at rest.

@@ -24,13 +24,23 @@ def problem(schema: dict[str, Any], value: Any) -> str | None:
     try:
         # An empty registry: a schema may not make a workflow fetch anything.
         validator = Draft202012Validator(schema, registry=Registry())
-        errors = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
-    except (SchemaError, Unresolvable, RecursionError, TypeError, ValueError, KeyError, AttributeError) as error:
+        errors = sorted(
+            validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path]
+        )
+    except (
+        SchemaError,
+        Unresolvable,
+        RecursionError,
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+    ) as error:
         return f"the schema cannot be applied ({clip(str(error), 200)})"
     said = []
-    for error in errors[:MOST]:
-        where = ".".join(str(part) for part in error.absolute_path)
-        said.append(clip(f"{where}: {error.message}" if where else error.message, 300))
+    for fault in errors[:MOST]:
+        where = ".".join(str(part) for part in fault.absolute_path)
+        said.append(clip(f"{where}: {fault.message}" if where else fault.message, 300))
     more = f"; and {len(errors) - MOST} more" if len(errors) > MOST else ""
     return "; ".join(said) + more if said else None
 

@@ -28,7 +28,11 @@ async def plan_execute(me: Scope, spec: PlanExecute) -> Answer:
         asked = [User(content=texts.step_to_do(me.task, plan, done))]
         ran = await me.child(spec.executor, n, asked).tell()
         facts += ran.facts
-        said = ran.text if ran.status == "completed" else texts.no_answer(spec.executor.name, ran.status, ran.text)
+        said = (
+            ran.text
+            if ran.status == "completed"
+            else texts.no_answer(spec.executor.name, ran.status, ran.text)
+        )
         done.append((plan[0], said + texts.by_people(list(ran.facts))))
         asked = [User(content=texts.progress(me.task, plan, done))]
         chosen = await me.child(spec.replanner, n, asked, story=_replanner).tell()
@@ -69,7 +73,9 @@ def _choice(name: str) -> Offered:
 
     if name == RESPOND:
         return Offered(
-            ToolOffer(name=RESPOND, description=texts.RESPOND, parameters=one_text("response", "The final answer.")),
+            ToolOffer(
+                name=RESPOND, description=texts.RESPOND, parameters=one_text("response", "The final answer.")
+            ),
             answer,
         )
     steps = {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 1}

@@ -24,4 +24,6 @@ async def sequential(me: Scope, spec: Sequential) -> Answer:
 
 def stops(child: AnyAgent, answer: Answer) -> bool:
     """Whether no later child may start: the answer is none, and the node does not say in writing to continue."""
-    return answer.status != "completed" and not (answer.status == "rejected" and child.on_reject == "continue")
+    return answer.status != "completed" and not (
+        answer.status == "rejected" and child.on_reject == "continue"
+    )

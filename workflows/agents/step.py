@@ -13,7 +13,12 @@ with workflow.unsafe.imports_passed_through():
     from workflows.schema import problem
     from workflows.scope import Scope
 
-ENDS: dict[str, Status] = {"done": "completed", "failed": "failed", "unknown": "failed", "cancelled": "cancelled"}
+ENDS: dict[str, Status] = {
+    "done": "completed",
+    "failed": "failed",
+    "unknown": "failed",
+    "cancelled": "cancelled",
+}
 
 
 async def step(me: Scope, spec: Step) -> Answer:
