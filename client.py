@@ -23,8 +23,9 @@ from typing import Any, NoReturn, TypeVar
 import temporalio.client
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionIds
-from temporalio.api.enums.v1 import EventType, TaskQueueType
+from temporalio.api.enums.v1 import EventType, IndexedValueType, TaskQueueType
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -107,6 +108,13 @@ ATTRIBUTES: Mapping[str, str] = {
     PENDING_COUNT.name: "Int",
 }
 """The search attributes of a run, which a server has to know before the first one starts."""
+
+_INDEXED: Mapping[str, IndexedValueType.ValueType] = {
+    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+    "Datetime": IndexedValueType.INDEXED_VALUE_TYPE_DATETIME,
+    "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+}
 
 MAX_SUMMARY = 100
 """Characters of the task in a run's summary; the server takes 400 bytes."""
@@ -222,6 +230,48 @@ class Client:
     @property
     def address(self) -> str:
         return self.temporal.service_client.config.target_host
+
+    async def ensure_search_attributes(self) -> list[str]:
+        """Create the search attributes that the server lacks, and name them: without them, every run would be stuck.
+
+        Raises `Unreachable` with the command that creates them, where this client may not.
+        """
+        namespace = self.temporal.namespace
+        operator = self.temporal.operator_service
+        try:
+            found = await operator.list_search_attributes(
+                ListSearchAttributesRequest(namespace=namespace), retry=True, timeout=self._bounded
+            )
+        except RPCError as error:
+            if error.status not in _NOT_ALLOWED:
+                async with self._plainly():
+                    raise
+            # Whoever may not list them may still use them; a query says whether they are there.
+            async with self._plainly():
+                query = " AND ".join(f"{name} IS NULL" for name in ATTRIBUTES)
+                await self.temporal.count_workflows(query, rpc_timeout=self._bounded)
+            return []
+        known = found.custom_attributes
+        for name, wanted in ATTRIBUTES.items():
+            if known.get(name, _INDEXED[wanted]) != _INDEXED[wanted]:
+                raise Unreachable(
+                    f"the search attribute {name} of the namespace '{namespace}' is not of type {wanted}: remove it "
+                    f"with `temporal operator search-attribute remove --name {name}`, then start again"
+                )
+        missing = [name for name in ATTRIBUTES if name not in known]
+        if missing:
+            wanted_types = {name: _INDEXED[ATTRIBUTES[name]] for name in missing}
+            try:
+                await operator.add_search_attributes(
+                    AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted_types),
+                    timeout=self._bounded,
+                )
+            except RPCError as error:
+                raise Unreachable(
+                    f"search attributes are missing and cannot be created here ({_one_line(error)}): run "
+                    f"{registering(missing)} --namespace {namespace}"
+                ) from None
+        return missing
 
     # ----------------------------------------------------------------------------------------- starting
 
@@ -616,6 +666,9 @@ def _connect_config(profile: str | None) -> Any:
         return ClientConfig.load_client_connect_config(profile)
     except (RuntimeError, ValueError, OSError) as error:
         raise BadInput(f"the Temporal configuration cannot be used: {_one_line(error)}") from None
+
+
+_NOT_ALLOWED = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.UNIMPLEMENTED)
 
 
 def _no_server(address: str, error: BaseException) -> str:
