@@ -65,9 +65,10 @@ def book(scene: Scene) -> Reply:
 
 def _other_place(call: Done, done: Sequence[Done]) -> str:
     """The place that a refusal proposes, if it was not tried already."""
-    found = re.search(r"\b(?:take|try) ([A-Z]\w+)", call.reason)
-    tried = {(other.proposed["passenger_name"], other.proposed["location"]) for other in done}
-    return found[1] if found and (call.proposed["passenger_name"], found[1]) not in tried else ""
+    who = call.proposed["passenger_name"]
+    tried = [other.proposed["location"] for other in done if other.proposed["passenger_name"] == who]
+    named = re.findall(r"\b(?:take|try|book|to) ([A-Z]\w+)", call.reason)
+    return next((place for place in named if place not in tried), "")
 
 
 def _report(call: Done) -> str:

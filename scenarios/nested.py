@@ -10,7 +10,7 @@ from protocol.agents import Chat, PlanExecute, Supervisor
 from protocol.messages import Reply
 from scenarios.computed import between, number
 from scenarios.scenario import APPROVE, Scenario, Variant, by_name, in_turn, reject
-from scenarios.script import Progress, Scene, cast, progress, say
+from scenarios.script import Progress, Scene, amount_allowed, cast, progress, say
 
 
 @tool(attempts=3)
@@ -169,8 +169,8 @@ AGENT = Supervisor(
     description="Manages projects.",
     instructions=(
         "You manage projects by handing work to your agents; you have no other way. Hand what is to be looked up to "
-        "research_agent, and setting up a project to project_execution_agent, in one call with the user's whole "
-        "request in it: it plans for itself. Hand over nothing that the user did not ask for, and nothing twice. "
+        "research_agent, and setting up a project to project_execution_agent, in one call for the whole of it: it "
+        "plans for itself. Hand over nothing that the user did not ask for, and nothing twice. "
         "Then stop, and sum up for the user what was set up, with ids, and what was refused and why."
     ),
     agents=(RESEARCH, PROJECT),
@@ -193,7 +193,9 @@ def manage(scene: Scene) -> Reply:
             "I have the facts looked up first.", _hand_over(RESEARCH, "What is new in the market?")
         )
     if PROJECT.name not in handed:
-        return scene.call("This is one for the project agent.", _hand_over(PROJECT, scene.request))
+        return scene.call(
+            "This is one for the project agent.", _hand_over(PROJECT, "Set the project up, as it is wanted.")
+        )
     return say("Summary. " + " ".join(done.text for done in handed.values()))
 
 
@@ -276,8 +278,8 @@ def _fitted(now: Progress) -> list[str]:
     budget = _BUDGET.match(step)
     if budget is None or " were refused" not in result:
         return rest
-    allowed = re.search(r"at most \$?(\d[\d,]*)", result)
-    if allowed is None or (amount := int(allowed[1].replace(",", ""))) >= int(budget[1]):
+    amount = amount_allowed(result)
+    if amount is None or amount >= int(budget[1]):
         return [each for each in rest if not _TEAM.match(each)]
     return [f"Allocate {amount} USD from {budget[2]} to {budget[3]}", *rest]
 

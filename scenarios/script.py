@@ -136,6 +136,12 @@ def cast(parts: Mapping[str, Callable[[Scene], Reply]]) -> Script:
     return script
 
 
+def amount_allowed(reason: str) -> int | None:
+    """The smaller amount that a refusal names as one that would do."""
+    found = re.search(r"(?:at most|up to|no more than|the limit is) \$?(\d[\d,]*)", reason)
+    return int(found[1].replace(",", "")) if found else None
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a plan stands, as the executor (`step` is what it has to do now) and the replanner are told it."""

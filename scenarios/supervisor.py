@@ -10,7 +10,7 @@ from protocol.agents import Chat, Supervisor
 from protocol.messages import Reply
 from scenarios.computed import number
 from scenarios.scenario import APPROVE, Scenario, Variant, by_name, by_subject, in_turn, reject
-from scenarios.script import Done, Scene, cast, say
+from scenarios.script import Done, Scene, amount_allowed, cast, say
 
 BALANCES = {"checking": 5000, "savings": 15000, "main": 5000}
 
@@ -119,11 +119,11 @@ def _smaller(made: list[Done]) -> str | None:
     """The request for a smaller transfer that the latest refusal proposes."""
     if not made or "refused" not in made[-1].text:
         return None
-    allowed = re.search(r"at most \$?(\d[\d,]*)", made[-1].text)
+    allowed = amount_allowed(made[-1].text)
     ((amount, a, b),) = _transfers(made[-1].proposed["request"])
-    if allowed is None or float(allowed[1].replace(",", "")) >= float(amount):
+    if allowed is None or allowed >= float(amount):
         return None
-    return f"Transfer {allowed[1].replace(',', '')} USD from {a} to {b}."
+    return f"Transfer {allowed} USD from {a} to {b}."
 
 
 def account(scene: Scene) -> Reply:

@@ -38,9 +38,12 @@ HOUSE: Mapping[str, Room] = {
     "workflows": Room(
         frozenset({"converter", "protocol", "workflows"}), PYDANTIC | TEMPORAL | {"jsonschema", "referencing"}
     ),
-    # A scenario's words: its tools, and the lines of the offline model.
+    # A scenario's words: its tools, and the lines of the offline model, which are found in a prompt.
     "scenarios": Room(
-        frozenset({"activities.scripted_model", "activities.tools", "protocol", "scenarios"}), PYDANTIC
+        frozenset(
+            {"activities.model", "activities.scripted_model", "activities.tools", "protocol", "scenarios"}
+        ),
+        PYDANTIC,
     ),
     "client": Room(frozenset({"converter", "protocol", "workflows"}), PYDANTIC | TEMPORAL),
     "devserver": Room(others=TEMPORAL),
