@@ -23,6 +23,8 @@ from protocol.work import COMPLETE, CONVERSATION, Brief, ConversationPage, Conve
 
 MAX_CONVERSATIONS = 2_000
 MAX_CONVERSATION_BYTES = 64 * 1024 * 1024
+MAX_REPLY_BYTES = 1_000_000
+"""Of one reply; what does not fit into a payload would be tried again and again."""
 QUERY_TIMEOUT = timedelta(seconds=10)
 QUERY_ATTEMPTS = 12
 
@@ -130,6 +132,12 @@ class ModelActivities:
                     else timedelta(seconds=failure.retry_after),
                     category=ApplicationErrorCategory.BENIGN,
                 ) from None
+        if len(reply.model_dump_json()) > MAX_REPLY_BYTES:
+            raise ApplicationError(
+                f"the model's reply is larger than {MAX_REPLY_BYTES // 1_000_000} MB",
+                type="ReplyTooLarge",
+                non_retryable=True,
+            )
         conversation.messages.append(_as_recorded(reply, conversation.messages))
         self._remembered.put(key, conversation)
         return reply

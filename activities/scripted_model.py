@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from activities.model import ModelFailure, Prompt
 from protocol.messages import Assistant, Reply
 
+__all__ = ["ModelFailure", "Prompt", "Script", "ScriptedModel", "lines"]  # a script needs nothing else
+
 Script = Callable[[Prompt], Reply]
 """Finds the next reply in a prompt."""
 

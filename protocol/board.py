@@ -18,6 +18,7 @@ from protocol.interrupts import (
     ANSWERS,
     OUTCOME_OF,
     Answer,
+    Approve,
     Closed,
     Decision,
     Edit,
@@ -311,6 +312,8 @@ class Board(Ledger):
                 return UnfitDecision(
                     f"{len(questions)} questions want {len(questions)} answers, not {len(answers)}"
                 )
+            case Approve(remember=str()), question if question.when != "gate":
+                return UnfitDecision("remember goes with the question of a gate")
             case _:
                 problem = self._fits(interrupt, decision)
                 return None if problem is None else UnfitDecision(f"'{interrupt.id}': {problem}")

@@ -314,7 +314,10 @@ def _read_request(args: Sequence[Any]) -> tuple[str | None, RunRequest]:
             raise BadInput(value.reason)
         if not isinstance(value, dict):
             raise BadInput(f"send one JSON object, not {value!r:.80}")
-        return None, read(_REQUEST, value)
+        request = read(_REQUEST, value)
+        if request.state is not None and workflow.info().continued_run_id is None:
+            raise BadInput("state is a run's own luggage: leave it out")
+        return None, request
     except ValidationError as error:
         problem = explain(error)
     except (BadInput, ValueError, RecursionError) as error:

@@ -1,0 +1,117 @@
+"""Signoff: agents that stop and ask a person, durable on Temporal. All that user code needs is imported from here."""
+
+from activities.model import ChatModel, ModelFailure, Prompt
+from activities.scripted_model import ScriptedModel
+from activities.tools import (
+    CompositeInterrupt,
+    FunctionTool,
+    Interrupt,
+    InterruptState,
+    ResumeContext,
+    StatefulInterrupt,
+    WrongType,
+    idempotency_key,
+    interrupt_state,
+    resume_context,
+    tool,
+)
+from client import Client
+from converter import DATA_CONVERTER
+from protocol.agents import Deadline, Escalation, Gate, ModelSpec, ToolSpec, follow_up
+from protocol.errors import (
+    AlreadyDecided,
+    BadInput,
+    BadTree,
+    DecisionRefused,
+    SignoffError,
+    UnfitDecision,
+    UnknownInterrupt,
+    Unreachable,
+)
+from protocol.interrupts import (
+    Accept,
+    Answer,
+    Approval,
+    Approve,
+    Closed,
+    Custom,
+    Decision,
+    Edit,
+    Feedback,
+    FollowUp,
+    Reject,
+    Resume,
+    Review,
+    Revise,
+)
+from protocol.messages import Asked, Reply
+from protocol.run import RunRequest, RunResult
+from signoff.plugin import plugin
+from signoff.trees import chat, deep, loop, parallel, plan_execute, review, sequential, step, supervisor
+from workflows.agent_run import AgentRun
+from workflows.desk import AsksPeople, Desk
+
+__all__ = [
+    "DATA_CONVERTER",
+    "Accept",
+    "AgentRun",
+    "AlreadyDecided",
+    "Answer",
+    "Approval",
+    "Approve",
+    "Asked",
+    "AsksPeople",
+    "BadInput",
+    "BadTree",
+    "ChatModel",
+    "Client",
+    "Closed",
+    "CompositeInterrupt",
+    "Custom",
+    "Deadline",
+    "Decision",
+    "DecisionRefused",
+    "Desk",
+    "Edit",
+    "Escalation",
+    "Feedback",
+    "FollowUp",
+    "FunctionTool",
+    "Gate",
+    "Interrupt",
+    "InterruptState",
+    "ModelFailure",
+    "ModelSpec",
+    "Prompt",
+    "Reject",
+    "Reply",
+    "Resume",
+    "ResumeContext",
+    "Review",
+    "Revise",
+    "RunRequest",
+    "RunResult",
+    "ScriptedModel",
+    "SignoffError",
+    "StatefulInterrupt",
+    "ToolSpec",
+    "UnfitDecision",
+    "UnknownInterrupt",
+    "Unreachable",
+    "WrongType",
+    "chat",
+    "deep",
+    "follow_up",
+    "idempotency_key",
+    "interrupt_state",
+    "loop",
+    "parallel",
+    "plan_execute",
+    "plugin",
+    "resume_context",
+    "review",
+    "sequential",
+    "step",
+    "supervisor",
+    "tool",
+]

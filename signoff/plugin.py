@@ -1,0 +1,43 @@
+"""Runs served from a worker of one's own: a Temporal plugin."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import Worker
+
+from activities.model import ChatModel, ModelActivities
+from activities.tools import FunctionTool, Toolbox
+from client import Client
+from converter import DATA_CONVERTER
+from workflows.agent_run import AgentRun
+from workflows.sandbox import sandbox
+
+
+class SignoffPlugin(SimplePlugin):
+    """Adds `AgentRun`, model calls and tools to a worker, and the converter to its client."""
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        """Check the search attributes before the worker polls: a missing one would wedge every run."""
+        await Client(worker.client, task_queue=worker.task_queue).ensure_search_attributes()
+        await super().run_worker(worker, next)
+
+
+def plugin(
+    *, tools: Iterable[FunctionTool] = (), models: Mapping[str, ChatModel] | None = None
+) -> SignoffPlugin:
+    """A plugin for ``Client.connect(plugins=[…])``; workers made from that client serve runs with these tools.
+
+    *models* by provider, ``""`` the default; without any, the OpenAI-compatible endpoint that the environment
+    names. Raises `BadInput` for two tools of one activity type.
+    """
+    if models is None:
+        from activities.openai_model import OpenAIModel  # half a second to import, for those who use it
+
+        models = {"": OpenAIModel()}
+    return SignoffPlugin(
+        "signoff",
+        data_converter=DATA_CONVERTER,
+        workflows=[AgentRun],
+        activities=[ModelActivities(models).complete, *Toolbox(tools).activities()],
+        workflow_runner=sandbox,
+    )
