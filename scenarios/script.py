@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from activities.model import ModelFailure, Prompt
-from activities.scripted_model import Script
+from activities.scripted_model import ModelFailure, Prompt, Script
 from protocol import texts
 from protocol.address import Address
 from protocol.messages import Asked, Assistant, Reply, Tool, User

@@ -38,12 +38,9 @@ HOUSE: Mapping[str, Room] = {
     "workflows": Room(
         frozenset({"converter", "protocol", "workflows"}), PYDANTIC | TEMPORAL | {"jsonschema", "referencing"}
     ),
-    # A scenario's words: its tools, and the lines of the offline model, which are found in a prompt.
+    # A scenario's words: its tools, and the lines of the offline model.
     "scenarios": Room(
-        frozenset(
-            {"activities.model", "activities.scripted_model", "activities.tools", "protocol", "scenarios"}
-        ),
-        PYDANTIC,
+        frozenset({"activities.scripted_model", "activities.tools", "protocol", "scenarios"}), PYDANTIC
     ),
     "client": Room(frozenset({"converter", "protocol", "workflows"}), PYDANTIC | TEMPORAL),
     "devserver": Room(others=TEMPORAL),
