@@ -176,7 +176,7 @@ def idempotency_key() -> str:
 
 
 def _as(type_: Any, value: Any) -> Any:
-    return value if type_ is Any else TypeAdapter(type_).validate_json(strict_json.canonical(value))
+    return value if type_ is Any else TypeAdapter(type_).validate_json(strict_json.compact(value))
 
 
 def _wrong(what: str, value: Any, type_: Any, error: ValidationError) -> str:
@@ -216,7 +216,7 @@ class FunctionTool:
     async def run(self, input: ToolInput, threads: ThreadPoolExecutor | None = None) -> ToolReply:
         """Validate, ask the condition, run the function; an interrupt is a reply like any other."""
         try:
-            arguments = self.arguments.model_validate_json(strict_json.canonical(input.arguments))
+            arguments = self.arguments.model_validate_json(strict_json.compact(input.arguments))
         except ValidationError as error:
             return Unusable(problem=explain(error))
         if self._condition is not None and not input.released and self._holds_back(arguments):

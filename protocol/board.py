@@ -437,7 +437,7 @@ def _size(entry: AuditEntry) -> int:
 
 
 def _written(arguments: dict[str, Any] | None) -> str | None:
-    return None if arguments is None else clip(strict_json.canonical(arguments), CLIP_ARGUMENTS)
+    return None if arguments is None else clip(strict_json.compact(arguments), CLIP_ARGUMENTS)
 
 
 def _words(interrupt: Interrupt) -> str | None:

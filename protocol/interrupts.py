@@ -353,7 +353,7 @@ def _read(adapter: TypeAdapter[T], value: Any) -> T:
     if not isinstance(value, dict):
         raise BadInput(f"send one JSON object, not {_kind(value)}")
     try:
-        text = strict_json.canonical(value)
+        text = strict_json.compact(value)
     except ValueError:
         raise BadInput("not a JSON object") from None
     if len(text) > MAX_REQUEST_BYTES:

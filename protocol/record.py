@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from protocol.strict_json import canonical
+from protocol.strict_json import compact
 
 T = TypeVar("T")
 
@@ -40,17 +40,17 @@ def read(adapter: TypeAdapter[T], value: Any) -> T:
     every field. It is read as JSON text, since strict Python mode would refuse every list for a tuple.
     """
     try:
-        return adapter.validate_json(canonical(value))
+        return adapter.validate_json(compact(value))
     except ValidationError as error:
         nulls = [
             d["loc"] for d in error.errors(include_url=False, include_context=False) if d["input"] is None
         ]
         if not nulls:
             raise
-        value = json.loads(canonical(value))
+        value = json.loads(compact(value))
         for loc in nulls:
             _drop(value, loc)
-        return adapter.validate_json(canonical(value))
+        return adapter.validate_json(compact(value))
 
 
 def _drop(value: Any, loc: tuple[int | str, ...]) -> None:

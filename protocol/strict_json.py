@@ -43,6 +43,11 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def compact(value: Any) -> str:
+    """Write a JSON value on one line as it stands, keys in their order, nothing escaped. Raises `ValueError`."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def digest(value: Any, length: int = 16) -> str:
     """The first *length* hex digits of the SHA-256 of the canonical JSON of *value*."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:length]

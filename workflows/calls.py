@@ -126,12 +126,12 @@ def _reply(given: Any, tool: ToolSpec) -> Finished | Unusable | Gated | Interrup
     """What a tool's activity gave. A tool served by anybody may give any JSON: a text, or data."""
     if isinstance(given, dict) and "outcome" in given:
         try:
-            return _REPLY.validate_json(strict_json.canonical(given))
+            return _REPLY.validate_json(strict_json.compact(given))
         except ValidationError:
             pass
     if given is None:
         return Finished(text=texts.NOTHING)
-    return Finished(text=given if isinstance(given, str) else strict_json.canonical(given))
+    return Finished(text=given if isinstance(given, str) else strict_json.compact(given))
 
 
 def _failed(me: Scope, call: Call, address: Address, tool: ToolSpec, error: ActivityError) -> Told:

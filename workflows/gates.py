@@ -173,7 +173,7 @@ def consent(
         case Edit(arguments=changed) if changed != arguments:
             call.effective = changed
             call.facts.append(
-                f"a person changed the arguments of '{tool}' to {strict_json.canonical(changed)}"
+                f"a person changed the arguments of '{tool}' to {strict_json.compact(changed)}"
             )
         case _:
             pass

@@ -37,7 +37,7 @@ async def deep(me: Scope, spec: Deep) -> Answer:
 
 def _todos() -> Offered:
     async def answer(call: Call, arguments: dict[str, Any]) -> Told:
-        return Told(texts.todos_written(strict_json.canonical(arguments["todos"])), "done")
+        return Told(texts.todos_written(strict_json.compact(arguments["todos"])), "done")
 
     parameters = {
         "type": "object",

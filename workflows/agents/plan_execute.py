@@ -69,7 +69,7 @@ async def _choose(me: Scope, names: tuple[str, ...]) -> Answer:
 
 def _choice(name: str) -> Offered:
     async def answer(call: Call, arguments: dict[str, Any]) -> Told:
-        return Told(strict_json.canonical(arguments), "done")
+        return Told(strict_json.compact(arguments), "done")
 
     if name == RESPOND:
         return Offered(
