@@ -20,15 +20,15 @@ from typing import Any
 import temporalio.client
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from activities.model import ChatModel, ModelActivities, Prompt
-from activities.scripted_model import ScriptedModel
+from activities.model import ChatModel, ModelActivities, ModelFailure, Prompt
+from activities.scripted_model import Script, ScriptedModel
 from activities.tools import FunctionTool, Toolbox
 from client import Client, default_queue
 from protocol.errors import BadInput, SignoffError
 from protocol.messages import Reply
 from workflows.agent_run import AgentRun
+from workflows.sandbox import sandbox
 
 log = logging.getLogger("signoff.worker")
 
@@ -37,20 +37,6 @@ GRACE = timedelta(seconds=20)
 """What runs may take to finish when the worker is told to end; a container's stop period has to be longer."""
 STICKY = timedelta(seconds=1)
 """How long a run is kept for a worker that may be dead; the stock 10 s would be the time a crash costs."""
-
-SANDBOX = SandboxedWorkflowRunner(
-    restrictions=SandboxRestrictions.default.with_passthrough_modules(
-        "attr",
-        "attrs",
-        "converter",
-        "jsonschema",
-        "jsonschema_specifications",
-        "protocol",
-        "referencing",
-        "rpds",
-    )
-)
-"""Data and rules without a clock or I/O are shared with the workflows: imported anew, they cost every run its start."""
 
 
 def build_worker(
@@ -66,7 +52,7 @@ def build_worker(
     *overrides* are options of `temporalio.worker.Worker`; ``workflows`` and ``activities`` are served beside ours.
     """
     options: dict[str, Any] = {
-        "workflow_runner": SANDBOX,
+        "workflow_runner": sandbox(),
         "max_concurrent_activities": MAX_TOOLS_AT_ONCE,
         "sticky_queue_schedule_to_start_timeout": STICKY,
         "graceful_shutdown_timeout": GRACE,
@@ -81,12 +67,12 @@ def build_worker(
     return Worker(client, task_queue=task_queue, workflows=workflows, activities=activities, **options)
 
 
-def default_models(scripts: Mapping[str, Any]) -> dict[str, ChatModel]:
+def default_models(scripts: Mapping[str, Script]) -> dict[str, ChatModel]:
     """The providers of a worker: the script, an OpenAI-compatible endpoint, and as the default the endpoint if the
     environment names one."""
-    scripted, endpoint = ScriptedModel(scripts), _Endpoint()
+    scripted, remote = ScriptedModel(scripts), _Endpoint()
     named = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-    return {"scripted": scripted, "openai": endpoint, "": endpoint if named else scripted}
+    return {"scripted": scripted, "openai": remote, "": remote if named else scripted}
 
 
 class _Endpoint:
@@ -99,11 +85,15 @@ class _Endpoint:
     async def complete(self, prompt: Prompt) -> Reply:
         async with self._once:
             if self._model is None:
-                self._model = await asyncio.to_thread(_endpoint)
+                try:
+                    self._model = await asyncio.to_thread(endpoint)
+                except BadInput as problem:
+                    raise ModelFailure(str(problem), final=True) from None
         return await self._model.complete(prompt)
 
 
-def _endpoint() -> ChatModel:
+def endpoint() -> ChatModel:
+    """The endpoint that the environment names. Raises `BadInput` if it names none, or none that can be."""
     from activities.openai_model import OpenAIModel
 
     return OpenAIModel()

@@ -51,6 +51,7 @@ HOUSE: Mapping[str, Room] = {
     # The entry points put the house together.
     "worker": Room(ANYTHING, ANYTHING),
     "starter": Room(ANYTHING, ANYTHING),
+    "cli": Room(ANYTHING, ANYTHING),
     "benchmarks": Room(ANYTHING, ANYTHING),
     "tests": Room(ANYTHING, ANYTHING),
 }
