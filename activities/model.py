@@ -132,7 +132,7 @@ class ModelActivities:
                     else timedelta(seconds=failure.retry_after),
                     category=ApplicationErrorCategory.BENIGN,
                 ) from None
-        if len(reply.model_dump_json()) > MAX_REPLY_BYTES:
+        if len(reply.model_dump_json().encode()) > MAX_REPLY_BYTES:
             raise ApplicationError(
                 f"the model's reply is larger than {MAX_REPLY_BYTES // 1_000_000} MB",
                 type="ReplyTooLarge",

@@ -13,12 +13,13 @@ import contextvars
 import functools
 import inspect
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_type_hints, overload
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -27,7 +28,7 @@ from activities.model import beating
 from protocol import strict_json, texts
 from protocol.address import check_name
 from protocol.agents import MAX_RESULT, RESERVED_TOOLS, Gate, ToolSpec
-from protocol.errors import BadInput
+from protocol.errors import BadAddress, BadInput
 from protocol.record import explain
 from protocol.work import (
     Again,
@@ -176,7 +177,9 @@ def idempotency_key() -> str:
 
 
 def _as(type_: Any, value: Any) -> Any:
-    return value if type_ is Any else TypeAdapter(type_).validate_json(strict_json.compact(value))
+    return (
+        value if type_ is Any else TypeAdapter(type_).validate_json(strict_json.compact(value), strict=True)
+    )
 
 
 def _wrong(what: str, value: Any, type_: Any, error: ValidationError) -> str:
@@ -219,12 +222,13 @@ class FunctionTool:
             arguments = self.arguments.model_validate_json(strict_json.compact(input.arguments))
         except ValidationError as error:
             return Unusable(problem=explain(error))
+        except Exception as error:  # from a validator of the tool's own
+            return Unusable(problem=_says(error))
         if self._condition is not None and not input.released and self._holds_back(arguments):
             return Gated()
         token = _running.set(_Running(input.address, input.key, input.again))
         try:
-            values = {name: getattr(arguments, name) for name in type(arguments).model_fields}
-            result = await self._call(values, threads)
+            result = await self._call(dict(arguments), threads)
             return Finished(text=texts.shortened(as_text(result), input.max_result or MAX_RESULT))
         except Interrupt as interrupt:
             return _asked(interrupt)
@@ -235,8 +239,11 @@ class FunctionTool:
             if activity.in_activity() and activity.is_cancelled():
                 raise
             raise _failure("CancelledError", "CancelledError") from None
-        except Exception as error:
-            raise _failure(_says(error), type(error).__name__) from error
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # also a SystemExit, which would take the worker with it
+            # The place where it happened goes along, but not the error itself: it may be of any size, or unreadable.
+            raise _failure(_says(error), type(error).__name__).with_traceback(error.__traceback__) from None
         finally:
             _running.reset(token)
 
@@ -244,8 +251,9 @@ class FunctionTool:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**values)
         context = contextvars.copy_context()
-        work = functools.partial(context.run, self.function, **values)
-        return await asyncio.get_running_loop().run_in_executor(threads, work)
+        work = functools.partial(context.run, _without_stop_iteration, self.function, values)
+        result = await asyncio.get_running_loop().run_in_executor(threads, work)
+        return await result if inspect.isawaitable(result) else result
 
     def _holds_back(self, arguments: BaseModel) -> bool:
         assert self._condition is not None
@@ -253,6 +261,14 @@ class FunctionTool:
             return bool(self._condition(arguments))
         except Exception:
             return True  # a rule that cannot be applied asks; it never lets through
+
+
+def _without_stop_iteration(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    try:
+        return function(**values)
+    except StopIteration as error:
+        # A future cannot hold one: the call would never end.
+        raise RuntimeError("StopIteration") from error
 
 
 @overload
@@ -336,7 +352,15 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
             raise BadInput(f"the parameter '{parameter.name}' of the tool '{function.__name__}' has no type")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], default)
-    return create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    with warnings.catch_warnings():
+        # A parameter may be called `json` or `copy`: nobody asks the model for those.
+        warnings.filterwarnings("ignore", "Field name .* shadows an attribute", UserWarning)
+        config = ConfigDict(extra="forbid", protected_namespaces=())
+        model = create_model(function.__name__, __config__=config, **fields)
+    for name in fields:
+        if name not in model.model_fields:
+            raise BadInput(f"the parameter '{name}' of the tool '{function.__name__}' needs another name")
+    return model
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
@@ -355,6 +379,8 @@ def _untitled(schema: Any) -> Any:
     return {
         key: {name: _untitled(item) for name, item in value.items()}
         if key in ("properties", "$defs")
+        else value
+        if key in ("const", "default", "enum", "examples")
         else _untitled(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
@@ -379,13 +405,16 @@ def as_text(result: Any) -> str:
 
 
 def _asked(interrupt: Interrupt) -> Interrupted:
-    expects = None if interrupt.expects is None else TypeAdapter(interrupt.expects).json_schema()
     parts = None
-    if isinstance(interrupt, CompositeInterrupt):
-        parts = {
-            check_name(name): PartAsked(info=_plain(info), expects=expects)
-            for name, info in interrupt.parts.items()
-        }
+    try:
+        expects = None if interrupt.expects is None else TypeAdapter(interrupt.expects).json_schema()
+        if isinstance(interrupt, CompositeInterrupt):
+            parts = {
+                check_name(name): PartAsked(info=_plain(info), expects=expects)
+                for name, info in interrupt.parts.items()
+            }
+    except (BadAddress, PydanticUserError) as error:
+        raise _failure(f"an interrupt cannot be asked: {_says(error)}", type(error).__name__) from None
     stateful = isinstance(interrupt, StatefulInterrupt)
     reply = Interrupted(
         info=_plain(interrupt.info),
@@ -394,7 +423,7 @@ def _asked(interrupt: Interrupt) -> Interrupted:
         expects=expects,
         parts=parts,
     )
-    if len(reply.model_dump_json()) > MAX_ASKED_BYTES:
+    if len(reply.model_dump_json().encode()) > MAX_ASKED_BYTES:
         raise _failure(f"its question and state are larger than {MAX_ASKED_BYTES // 1024} KB", "TooLarge")
     return reply
 
