@@ -123,6 +123,7 @@ class ModelActivities:
             try:
                 reply = await model.complete(prompt)
             except ModelFailure as failure:
+                self._remembered.put(key, conversation)  # the next attempt begins where this one did
                 raise ApplicationError(
                     str(failure),
                     type="ModelFailure",
@@ -151,19 +152,29 @@ class ModelActivities:
                 brief = request.brief or known.brief
                 if brief is not None:
                     return Conversation(brief, messages)
-        return await self._asked(request)
+        return await self._asked(request, known)
 
-    async def _asked(self, request: ModelRequest) -> Conversation:
-        conversation = Conversation(request.brief)
+    async def _asked(self, request: ModelRequest, known: Conversation) -> Conversation:
+        brief = request.brief or known.brief
+        said = _up_to(request.after, known.messages) if brief is not None else []
+        conversation = Conversation(brief, said)
         while len(conversation.messages) < request.length or conversation.brief is None:
             page = await _query(
                 ConversationQuery(agent=request.agent, start=len(conversation.messages), stop=request.length)
             )
             conversation.messages.extend(page.messages)
             conversation.brief = conversation.brief or page.brief
-            if not page.messages and len(conversation.messages) < request.length:
+            if not page.messages and (
+                len(conversation.messages) < request.length or conversation.brief is None
+            ):
                 raise ApplicationError(f"the run knows no {request.length} messages of '{request.agent}'")
         return conversation
+
+
+def _up_to(after: str, messages: Sequence[Message]) -> list[Message]:
+    """The messages up to the last reply, if that is the one marked *after*: the rest may be of another attempt."""
+    last = max((n for n, message in enumerate(messages, 1) if isinstance(message, Assistant)), default=0)
+    return list(messages[:last]) if last and mark(messages[last - 1]) == after else []
 
 
 def _as_recorded(reply: Reply, before: Sequence[Message]) -> Assistant:
