@@ -237,6 +237,17 @@ def children(spec: AnyAgent) -> tuple[AnyAgent, ...]:
             return ()
 
 
+def has_way_out(spec: AnyAgent) -> bool:
+    """Whether a person can accept in *spec*, and so end the loop around it."""
+    match spec:
+        case Review():
+            return True
+        case Sequential() | Parallel():
+            return any(has_way_out(child) for child in spec.children)
+        case _:
+            return False
+
+
 def tools_of(spec: AnyAgent) -> tuple[ToolSpec, ...]:
     """The tools that *spec* itself calls, with the gates that hold for it."""
     match spec:
@@ -311,7 +322,7 @@ def _check_node(address: Address, spec: AnyAgent) -> None:
     match spec:
         case Chat():
             _check_chat(address, spec, own, below)
-        case Loop() if spec.max_rounds is None and not any(isinstance(c, Review) for c in spec.children):
+        case Loop() if spec.max_rounds is None and not any(map(has_way_out, spec.children)):
             raise BadTree(f"the loop '{address}' has no way out: give it max_rounds or a review agent")
         case Step() if spec.input is not None and spec.input in spec.arguments:
             raise BadTree(

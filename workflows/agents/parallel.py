@@ -4,7 +4,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from protocol import texts
-    from protocol.agents import Parallel
+    from protocol.agents import Parallel, has_way_out
     from protocol.run import Answer
     from workflows.running import together
     from workflows.scope import Scope
@@ -28,4 +28,6 @@ async def parallel(me: Scope, spec: Parallel) -> Answer:
     facts = tuple(fact for _, answer in ordered for fact in answer.facts)
     unfinished = [answer.status for _, answer in ordered if answer.status != "completed"]
     status = "completed" if len(unfinished) < len(ordered) else unfinished[0]
-    return Answer(status=status, text="\n\n".join(said), facts=facts)
+    asked = [answers[child.name] for child in spec.children if has_way_out(child)]
+    exits = bool(asked) and all(answer.exits for answer in asked)  # everybody who was asked accepts
+    return Answer(status=status, text="\n\n".join(said), exits=exits, facts=facts)

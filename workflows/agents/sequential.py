@@ -12,14 +12,23 @@ with workflow.unsafe.imports_passed_through():
 
 async def sequential(me: Scope, spec: Sequential) -> Answer:
     heard, latest, facts = list(me.opening), me.latest or me.task, list[str]()
+    wanted: list[str] = []
+    exits = False  # the loop around this ends when it is through
     for child in spec.children:
         answer = await me.child(child, 1, heard, latest).tell()
         facts += answer.facts
         if stops(child, answer):
             return answer.model_copy(update={"facts": tuple(facts)})
-        latest = answer.text
-        heard.append(User(content=texts.said_by(child.name, latest)))
-    return Answer(status="completed", text=latest, facts=tuple(facts))
+        said = texts.said_by(child.name, answer.text)
+        exits = exits or answer.exits
+        if child.kind == "review" and not answer.exits:
+            wanted.append(
+                said
+            )  # what a person wants changed is no content, but a loop around this must hear it
+        else:
+            latest = answer.text
+        heard.append(User(content=said))
+    return Answer(status="completed", text="\n\n".join([latest, *wanted]), exits=exits, facts=tuple(facts))
 
 
 def stops(child: AnyAgent, answer: Answer) -> bool:
