@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
 from activities.model import ModelFailure, Prompt
 from activities.openai_model import DEFAULT_MODEL, OPENAI, Endpoint, OpenAIModel, retry_after
-from protocol.agents import ModelSpec
+from activities.tools import tool
+from protocol.agents import Chat, ModelSpec
 from protocol.errors import BadInput
 from protocol.messages import (
     Asked,
@@ -26,7 +28,7 @@ from protocol.messages import (
     Usage,
     User,
 )
-from tests.kit import calls, says
+from tests.kit import calls, house, says
 from tests.loopback import KEY, Body, Break, Delay, Events, Loopback, Status, breach, loopback
 
 PAY = ToolOffer(name="pay", description="Pay somebody.", parameters={"type": "object", "properties": {}})
@@ -629,6 +631,55 @@ async def test_half_a_character_in_a_prompt_is_refused_before_it_is_sent() -> No
     async with loopback([says("done")]) as server:
         assert (await failure(server, prompt(instructions=HALF))).final
         assert server.requests == []
+
+
+# -------------------------------------------------------------------------------------------- in a real run
+
+
+@both_ways
+async def test_a_run_speaks_with_the_endpoint_and_its_history_never_holds_the_key(
+    client: Client, stream: bool
+) -> None:
+    """B013, B014: each call has its one tool message, whatever ids the model gave."""
+
+    @tool(approval=True)
+    def pay(amount: float) -> str:
+        if amount > 10:
+            raise ValueError(f"{amount} is too much")
+        return f"paid {amount}"
+
+    asked = calls(
+        ("pay", "", {"amount": 5}),
+        ("pay", "x" * 50, {"amount": 50}),
+        ("pay", "a", {"amount": "five"}),
+        ("pay", "a", "{broken"),
+        ("steal now", "", "[]"),
+    )
+    async with loopback([asked, says(""), says("done")]) as server:
+        server.trouble(Status(500, f"echo {KEY}"))
+        async with (
+            opened(server.endpoint(stream=stream)) as model,
+            house(client, [pay], model=model) as worker,
+        ):
+            run = await worker.start(Chat(name="bank", instructions="{be careful}", tools=worker.specs))
+            for waiting in await run.waiting(2):
+                await run.approve(waiting.id)
+            result = await run.result()
+            events = (await run.history()).events
+        assert server.breaches == []
+    assert (result.status, result.answer) == ("completed", "done")
+    second = server.requests[2].messages
+    assert [message["role"] for message in second] == ["system", "user", "assistant", *["tool"] * 5]
+    assert [message["tool_call_id"] for message in second[3:]] == [
+        "call_1",
+        "call_2",
+        "a",
+        "call_4",
+        "call_5",
+    ]
+    assert "paid 5.0" in second[3]["content"]
+    assert "50.0 is too much" in second[4]["content"]
+    assert not [event for event in events if KEY.encode() in event.SerializeToString()]
 
 
 # ---------------------------------------------------------------------------------------- the environment
