@@ -312,6 +312,12 @@ class Client:
         async with self._plainly(id):
             return _described(await self._handle(id).describe(rpc_timeout=self._bounded))
 
+    async def require_open(self, id: str) -> None:
+        """Raise `RunClosed`, which says how it ended, unless the run is still open; or `NoSuchRun`."""
+        found = await self.describe(id)
+        if not found.open:
+            raise await self._ended(found)
+
     async def pending(self, id: str, *, interrupt: str | None = None) -> PendingPage:
         """The open interrupts of a run, all of them or one, each with what is needed to decide it."""
         page = await self._query(id, "pending", PendingQuery(id=interrupt), PendingPage)
@@ -504,9 +510,7 @@ class Client:
 
     async def cancel(self, id: str, *, reason: str = "") -> None:
         """Ask a run to stop: open interrupts close as cancelled, and it ends with what it has."""
-        found = await self.describe(id)
-        if not found.open:
-            raise _has_ended(found)
+        await self.require_open(id)
         async with self._plainly(id):
             await self._handle(id).cancel(reason=reason, rpc_timeout=self._bounded)
 
@@ -611,7 +615,7 @@ class Client:
             found = _described(await self._handle(id).describe(rpc_timeout=timedelta(seconds=2)))
         except RPCError:
             raise slow from None
-        raise (_no_worker(found) if found.open else _has_ended(found)) from None
+        raise (_no_worker(found) if found.open else await self._ended(found)) from None
 
     async def _rpc_failed(self, id: str, error: RPCError, asks_worker: bool) -> NoReturn:
         message = " ".join(error.message.split())
@@ -655,7 +659,16 @@ class Client:
             raise NoSuchRun(
                 f"there is no run '{id}' at {self.address}: `signoff inbox` shows those that wait"
             ) from None
-        raise _has_ended(found) from None
+        raise await self._ended(found) from None
+
+    async def _ended(self, found: Described) -> RunClosed:
+        """How a run ended, in its own words: Temporal calls a run that was cancelled in good order completed."""
+        how = found.state
+        with contextlib.suppress(SignoffError, TimeoutError):
+            async with asyncio.timeout(2):
+                how = (await self.result(found.id)).status
+        when = f" at {found.closed.isoformat(timespec='seconds')}" if found.closed else ""
+        return RunClosed(f"the run '{found.id}' has ended ({how}{when}): nothing can be sent to it any more")
 
 
 # ---------------------------------------------------------------------------------------- what came back
@@ -689,13 +702,6 @@ def _no_worker(found: Described) -> NoWorker:
     return NoWorker(
         f"no worker answers for the run '{found.id}': start one for the task queue '{found.task_queue}' "
         "(python worker.py), then try again"
-    )
-
-
-def _has_ended(found: Described) -> RunClosed:
-    when = f" at {found.closed.isoformat(timespec='seconds')}" if found.closed else ""
-    return RunClosed(
-        f"the run '{found.id}' has ended ({found.state}{when}): nothing can be sent to it any more"
     )
 
 

@@ -50,7 +50,7 @@ app = typer.Typer(
 )
 
 DEV_PORT, DEV_UI_PORT, DEV_DATABASE = 7233, 8233, Path(".signoff/dev.db")
-INTERRUPTED, BROKEN_PIPE = 130, 141
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 REFRESH = 2.0
 """Seconds between two looks of ``inbox --watch``."""
 
@@ -227,12 +227,13 @@ def _played_line(end: Any) -> None:
     status = end.result.status if end.result else "failed"
     mark = ("✔ ", "green") if end.ended_well else ("✘ ", "bold red")
     decided = f"{len(end.decisions)} decision" + ("" if len(end.decisions) == 1 else "s")
+    names = (20, 26) if out.width >= 80 else (0, 0)
     say(
         mark,
-        (f"{end.scenario:<20} ", "bold"),
-        f"{end.variant:<26} ",
-        (f"{status:<10} ", views.style_of(status)),
-        (decided, "dim"),
+        (f"{end.scenario:<{names[0]}}  ", "bold"),
+        f"{end.variant:<{names[1]}}  ",
+        (status, views.style_of(status)),
+        (f", {decided}", "dim"),
     )
     if end.problem:
         say((screen.line(end.problem), "red"), indent=4)
@@ -304,7 +305,7 @@ async def _start(
 
 def _request(name: str | None, file: str | None, variant: str, model: str) -> RunRequest:
     if (name is None) == (file is None):
-        raise BadInput("give either a scenario (`signoff demo --list` shows them) or --file")
+        raise BadInput(f"give either a scenario (`{command('demo', '--list')}` shows them) or --file")
     if file is None:
         assert name is not None
         return _scenario(name).request(provider=model, variant=variant)
@@ -395,7 +396,10 @@ async def _dev(port: int, ui_port: int, database: Path, task_queue: str | None, 
                 say(("UI        ", "bold"), (ready.ui or "", "blue"))
                 say(("worker    ", "bold"), f"serves the task queue '{ready.client.task_queue}'")
                 say(("runs      ", "bold"), f"are kept in {database}")
-                say(("In another terminal: signoff start approval; signoff inbox. Ctrl-C ends this.", "dim"))
+                say(("In another terminal:", "dim"))
+                verbatim("  " + command("start", "approval"), "dim")
+                verbatim("  " + command("inbox"), "dim")
+                say(("Ctrl-C ends this; the runs stay.", "dim"))
             await told_to_end.wait()
     return 0
 
@@ -472,7 +476,9 @@ async def _inbox(
             if found.total > len(found.rows):
                 hint(f"{len(found.rows)} of {found.total:,} that wait")
             if found.next:
-                hint(f"the next page: signoff inbox --page {base64.urlsafe_b64encode(found.next).decode()}")
+                hint(
+                    f"the next page: {command('inbox', '--page', base64.urlsafe_b64encode(found.next).decode())}"
+                )
         if not watch:
             return 0
         await asyncio.sleep(REFRESH)
@@ -1113,11 +1119,21 @@ def _progress(text: str, *, quiet: bool = False) -> _Progress:
     return _Progress(text, quiet)
 
 
+async def _until_told(verb: Coroutine[Any, Any, int]) -> int:
+    """Run a verb; SIGTERM and a closed terminal end it as Ctrl-C does, with whatever it had started."""
+    task = asyncio.current_task()
+    assert task is not None
+    for each in ("SIGTERM", "SIGHUP"):
+        with contextlib.suppress(NotImplementedError, AttributeError):
+            asyncio.get_running_loop().add_signal_handler(getattr(signal, each), task.cancel)
+    return await verb
+
+
 def _run(verb: Coroutine[Any, Any, int], as_json: bool) -> None:
     """Run a verb to its exit code; what goes wrong is one line."""
     options.as_json = as_json
     try:
-        code = asyncio.run(verb)
+        code = asyncio.run(_until_told(verb))
     except SignoffError as error:
         complain(str(error), as_data=type(error).__name__ if as_json else None)
         code = 1
@@ -1129,6 +1145,8 @@ def _run(verb: Coroutine[Any, Any, int], as_json: bool) -> None:
         screen.err.print()
         hint("stopped: nothing more was sent")
         code = INTERRUPTED
+    except asyncio.CancelledError:
+        code = TERMINATED
     except BrokenPipeError:
         code = BROKEN_PIPE
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -1140,7 +1158,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text files
     try:
-        app()
+        app(prog_name="signoff")
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1

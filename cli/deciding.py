@@ -36,6 +36,8 @@ async def targets(
     if under is not None and not all:
         raise BadInput("--under goes with --all")
     page = await client.pending(run)
+    if not page.interrupts:
+        await client.require_open(run)
     if ids:
         known = {listed.id: listed for listed in page.interrupts}
         return [Target(id, known.get(id)) for id in dict.fromkeys(ids)]
@@ -134,9 +136,9 @@ async def decide_at_prompt(listed: Listed) -> dict[str, Any] | None:
 
 
 async def _choose(verbs: Sequence[str]) -> str | None:
-    choices = ", ".join(f"[{verb[0]}]{verb[1:]}" for verb in verbs)
+    choices = "".join(f"[{verb[0]}]{verb[1:]}, " for verb in verbs).rstrip()
     while True:
-        answer = (await keyboard.ask(choices, (", [?] all of it, [q]uit:", "dim"))).lower()
+        answer = (await keyboard.ask(choices, ("[?] all of it, [q]uit:", "dim"))).lower()
         if answer in ("q", "quit"):
             return None
         if answer == "?":

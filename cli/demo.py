@@ -20,8 +20,8 @@ from protocol.run import RunResult
 from protocol.views import Listed
 from scenarios import Scenario, Variant
 
-PATIENCE = 180.0
-"""Seconds in which an unattended run has to come to its end; a real model may take its time."""
+AUTO = "demo"
+"""Who decides in an unattended run."""
 
 
 @dataclass
@@ -138,7 +138,7 @@ async def _show_news(client: Client, id: str, reader: Reader, seen: int, quiet: 
             continue
         for happening in reader.read(event):
             if happening.kind != "ended":
-                happenings.tell(happening, asked=False)
+                happenings.tell(happening, brief=True)
     return count
 
 

@@ -1,5 +1,6 @@
 """A run's own history, read as what happens in it: who says what, which tools run, what is asked and decided."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -100,7 +101,10 @@ def _model(input: Mapping[str, Any], result: Payloads) -> list[tuple[Any, ...]]:
     said: list[tuple[Any, ...]] = [
         ("said", agent, str(text)) for text in (reply.get("content"), reply.get("refusal")) if text
     ]
-    for call in _list(reply.get("calls")):
+    calls = _list(reply.get("calls"))
+    if calls and not said:
+        said.append(("said", agent, ""))  # so that it is seen who calls
+    for call in calls:
         said.append(("called", agent, str(call.get("name", "")), str(call.get("arguments") or "{}")))
     return said
 
@@ -176,12 +180,10 @@ def _list(value: Any) -> Sequence[Any]:
 # ------------------------------------------------------------------------------------------------ showing
 
 
-def tell(what: Happening, *, full: bool = False, clock: bool = False, asked: bool = True) -> None:
-    """Print what happened, the questions (*asked*) too."""
-    if what.kind == "asked" and not asked:
+def tell(what: Happening, *, full: bool = False, brief: bool = False) -> None:
+    """Print what happened; *brief* beside the questions themselves, which then need no further mention."""
+    if what.kind == "asked" and brief:
         return
-    if clock:
-        say((views.clock(what.at) + " ", "dim"))
     agent = what.who.rpartition(">")[2].partition(":")[0]
     match what.kind:
         case "task":
@@ -198,12 +200,12 @@ def tell(what: Happening, *, full: bool = False, clock: bool = False, asked: boo
         case "sent":
             decision = what.data if isinstance(what.data, dict) else {}
             verb = str(decision.get("decision", "sends something"))
-            words = next((str(decision[k]) for k in _WORDS if decision.get(k)), "")
+            words = next((_words(decision[k]) for k in _WORDS if decision.get(k)), "")
             say(
                 ("✎ ", "bold green"),
                 (visible(what.who), WHO_DECIDES),
                 f" {line(verb, most=40)}",
-                f" {visible(what.text)}" if what.text else "",
+                f" {visible(what.text)}" if what.text and not brief else "",
                 f": {shown(words, full=full)}" if words else "",
                 indent=2,
             )
@@ -213,6 +215,10 @@ def tell(what: Happening, *, full: bool = False, clock: bool = False, asked: boo
             say(("● ", views.style_of(what.who)), (what.who, views.style_of(what.who)), indent=2)
             if what.text:
                 say(shown(what.text, full=full, most=2_400), indent=4)
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _WORDS = ("reason", "comment", "feedback", "answer", "answers", "arguments", "data", "text")

@@ -34,7 +34,8 @@ async def ask(prompt: str, *more: tuple[str, str]) -> str:
 
     Nothing here blocks: a worker may run beside the prompt, and Ctrl-C ends it at once.
     """
-    out.print(styled((prompt, "bold"), *more, " "), end="")
+    spaced = [part for each in more for part in (" ", each)]
+    out.print(styled((prompt, "bold"), *spaced, " "), end="")
     sys.stdout.flush()
     if not _lines:
         await _fill()
@@ -44,7 +45,7 @@ async def ask(prompt: str, *more: tuple[str, str]) -> str:
 async def yes(prompt: str) -> bool:
     """Ask for a yes or a no; an empty line is a no."""
     while True:
-        answer = (await ask(prompt, (" [y/N]", "dim"))).lower()
+        answer = (await ask(prompt, ("[y/N]", "dim"))).lower()
         if answer in ("y", "yes"):
             return True
         if answer in ("", "n", "no"):

@@ -7,8 +7,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -129,4 +131,22 @@ def hint(message: str) -> None:
 
 def command(*words: str) -> str:
     """A command of ours as a person can paste it, whatever is in its words."""
-    return shlex.join(("signoff", *map(visible, words)))
+    return shlex.join((*_called_as(), *map(visible, words)))
+
+
+def _called_as() -> Sequence[str]:
+    """How this program was called, so that what it proposes works in the same terminal."""
+    program = Path(sys.argv[0])
+    if program.suffix != ".py":
+        on_path = shutil.which(program.name)
+        return (
+            (program.name,) if on_path and Path(on_path).resolve() == program.resolve() else (str(program),)
+        )
+    on_path = shutil.which("python")
+    same = on_path is not None and Path(on_path).absolute() == Path(sys.executable).absolute()
+    return ("python" if same else _from_here(sys.executable), str(program))
+
+
+def _from_here(path: str) -> str:
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near

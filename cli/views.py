@@ -76,7 +76,10 @@ def span(duration: timedelta) -> str:
 
 
 def clock(moment: datetime) -> str:
-    return moment.astimezone().strftime("%H:%M:%S")
+    """The time of day, with the date of another day."""
+    local = moment.astimezone()
+    today = local.date() == datetime.now(UTC).astimezone().date()
+    return local.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
 
 
 # --------------------------------------------------------------------------------------------- questions
@@ -268,6 +271,7 @@ def tree(seen: Tree) -> RenderableType:
     """The agents of a run with what runs and what waits."""
     trunk = Branches("", hide_root=True, guide_style="dim")
     branches: dict[str, Branches] = {}
+    entered = {agent.address for agent in seen.agents}
     for agent in seen.agents:
         above = agent.address.rpartition(">")[0]
         below = branches.get(above, trunk)
@@ -281,6 +285,8 @@ def tree(seen: Tree) -> RenderableType:
         )
         branches[agent.address] = branch
         for call in agent.calls:
+            if call.address in entered:
+                continue  # it is an agent, and shown as one
             branch.add(
                 styled(
                     (screen.visible(call.address.rpartition(">")[2]), "cyan"),
