@@ -8,7 +8,6 @@ EMPTY_REPLY = "Your last reply was empty. Answer in words, or call a tool."
 NOTHING = "(the tool returned nothing)"
 EMPTY_TEXT = "(the tool returned an empty text)"
 CANCELLED = "The run was cancelled before this was done; it did not run."
-CANCELLED_RUNNING = "The run was cancelled while this ran; whether it took effect is unknown."
 OUTCOME_UNKNOWN = (
     "The worker was lost while this ran, and it may not be repeated: whether it took effect is unknown. "
     "Find out before you call it again."
@@ -56,6 +55,18 @@ def commented(result: str, comment: str | None) -> str:
     )
 
 
+def cancelled_below(name: str) -> str:
+    """What stands for the answer of a sub-agent that was at work when its run was cancelled."""
+    return f"The run was cancelled before agent '{name}' was done."
+
+
+def cancelled(reason: str, done: list[str]) -> str:
+    """The answer of a cancelled run, with what was finished before."""
+    because = f": {reason}" if reason.strip() else ""
+    kept = "\n\nDone before that:\n" + "\n".join(f"- {line}" for line in done) if done else ""
+    return f"cancelled{because}{kept}"
+
+
 def unknown_tool(name: str, known: list[str]) -> str:
     return f"There is no tool '{name}'. Tools that exist: {', '.join(known) or 'none'}."
 
@@ -85,7 +96,9 @@ def shortened(text: str, most: int) -> str:
         return text
     head, tail = most * 3 // 4, most // 4
     hidden = len(text) - head - tail
-    return f"{text[:head]}\n[… {hidden} characters hidden; ask for a smaller part …]\n{text[-tail:]}"
+    return (
+        f"{text[:head]}\n[… {hidden} characters hidden; ask for a smaller part …]\n{text[len(text) - tail :]}"
+    )
 
 
 def stub(size: int) -> str:

@@ -139,23 +139,43 @@ class AgentRun(AsksPeople):
 
     async def _cancelled(self, story: asyncio.Task[Answer]) -> Answer:
         """Start nothing new, let tools in flight come home, close what is open; keep everything that was done."""
+        if story.done():
+            return story.result()  # it was over before it could be cancelled
         self._running.pause()
         self._running.stop_thinking()
         self.desk.cancel_all()
-        await workflow.wait_condition(lambda: story.done() or self._running.at_rest)
-        if story.done() and not story.cancelled() and story.exception() is None:
-            return story.result()
+        await workflow.wait_condition(lambda: self._running.at_rest)
+        self.desk.cancel_all()  # a tool that came home may have asked
         story.cancel()
-        reason = workflow.cancellation_reason()
-        return Answer(status="cancelled", text=f"cancelled: {reason}" if reason else "cancelled")
+        await asyncio.gather(story, return_exceptions=True)
+        text = texts.cancelled(workflow.cancellation_reason() or "", self._done_below_the_root())
+        self._answer_open_calls()
+        return Answer(status="cancelled", text=text)
+
+    def _done_below_the_root(self) -> list[str]:
+        """What agents and tools have finished, as far as the root's own conversation does not say it."""
+        done: list[str] = []
+        for address, memory in self._state.memories.items():
+            if address == self._request.agent.name:
+                continue
+            calls = [call for turn in memory.turns for call in turn.calls if call.status == "done"]
+            done += [f"{address}>{call.segment}: {call.outcome}" for call in calls]
+            if memory.answer is not None and memory.answer.status == "completed":
+                done.append(f"{address}: {memory.answer.text}")
+        return done
+
+    def _answer_open_calls(self) -> None:
+        """Leave valid conversations: every call has its tool message."""
+        for memory in self._state.memories.values():
+            for call in [call for turn in memory.turns for call in turn.calls if call.outcome is None]:
+                segment = Address.parse(call.segment).last
+                call.outcome = (
+                    texts.cancelled_below(segment.name) if segment.kind == "agent" else texts.CANCELLED
+                )
+                call.status = "cancelled"
 
     def _result(self, answer: Answer) -> RunResult:
         name = self._request.agent.name
-        memory = self._state.memories.get(name, Memory())
-        if answer.status == "cancelled":
-            for turn in memory.turns:
-                for call in turn.calls:
-                    call.outcome = call.outcome or texts.CANCELLED
         root = self._running.scopes.get(name)
         result = luggage.fitting(
             RunResult(
