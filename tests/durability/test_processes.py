@@ -313,8 +313,9 @@ async def test_a_run_started_from_exported_json_behaves_like_one_from_code(
                     await run.decide(listed.id, variant.decide(listed, len(decided)))
                     decided.append(listed.id)
             await asyncio.wait([ended], timeout=0.05)
-        assert (await ended).status == variant.status
-        assert all(words in (await ended).answer for words in variant.says)
+        result = await ended
+        assert result.status == variant.status
+        assert all(words in result.answer for words in variant.says)
         assert decided
     finally:
         worker.terminate()
