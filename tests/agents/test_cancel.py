@@ -136,7 +136,7 @@ async def test_a_tool_in_flight_comes_home_though_a_model_beside_it_is_cut_off(c
 
 
 async def test_a_model_call_in_flight_is_cut_off(client: Client) -> None:
-    """C154 P031: nobody will hear its reply, so nobody waits for it; what earlier turns gave is kept."""
+    """P031: nobody will hear its reply, so nobody waits for it; what earlier turns gave is kept."""
     hands = Hands()
     fixed = by_address({"bank": [calls(("look", "l1", {"what": "it"}))]})
 
@@ -198,7 +198,7 @@ async def test_a_decision_that_was_accepted_before_the_cancel_stays_on_record(cl
 
 
 async def test_a_run_that_is_over_cannot_be_cancelled_any_more(client: Client) -> None:
-    """C152 C157: its result stays what it was."""
+    """C152: its result stays what it was."""
     async with house(client, [], [says("done")]) as h:
         run = await h.start(Chat(name="bank"))
         before = await run.result()
@@ -277,7 +277,7 @@ TREES: dict[str, tuple[AnyAgent, dict[str, list[Reply]], str]] = {
 
 @pytest.mark.parametrize("kind", TREES)
 async def test_every_kind_of_agent_can_be_cancelled_while_it_waits(client: Client, kind: str) -> None:
-    """C163: cancelling reaches what is below by itself, whatever the root is."""
+    """C140 C163: cancelling reaches what is below by itself, whatever the root is."""
     tree, scripts, answer = TREES[kind]
     script = by_address({"r>money": WAITS, **scripts})
     async with house(client, HANDS.all, script) as h:

@@ -40,7 +40,7 @@ async def test_a_gate_in_an_agent_used_as_a_tool_is_asked_at_the_root(client: Cl
 
 
 async def test_an_agent_used_as_a_tool_takes_one_request_and_keeps_its_work_to_itself(client: Client) -> None:
-    """C084 C087 C090 C091 C092 P006: its request opens a conversation of its own; only its last words come back."""
+    """C083 C084 C087 C090 C091 C092: its request opens a conversation of its own; only its last words come back."""
     hands = Hands()
     script = by_address(
         {
@@ -289,7 +289,7 @@ async def test_an_unknown_tool_is_told_and_its_siblings_run(client: Client) -> N
 
 
 async def test_calls_run_at_once_and_are_told_in_call_order(client: Client) -> None:
-    """C058 C098: the first call of a reply waits for the second, which only works if both run at once."""
+    """C058 C098 C149: the first call of a reply waits for the second, which only works if both run at once."""
     came = asyncio.Event()
 
     @tool
@@ -483,7 +483,7 @@ async def test_a_failed_agent_does_not_keep_a_later_question_from_its_answer(cli
 
 
 async def test_a_chat_agent_in_a_sequence_hears_what_came_before(client: Client) -> None:
-    """C117: the task, then every answer so far as a user message under its name."""
+    """C103 C117: the task, then every answer so far as a user message under its name."""
     script = by_address({"s>a": [says("A says")], "s>b": [says("B says")], "s>c": [says("end")]})
     async with house(client, [], script) as h:
         run = await h.start(Sequential(name="s", children=(Chat(name="a"), Chat(name="b"), Chat(name="c"))))

@@ -84,7 +84,7 @@ async def test_the_list_of_things_to_do_is_echoed(client: Client) -> None:
 
 
 async def test_the_general_purpose_agent_has_the_same_tools_and_gates(client: Client) -> None:
-    """C144: it is included by default, asks under its own address, and cannot hand on tasks."""
+    """It is included by default, asks under its own address, and cannot hand on tasks."""
     hands = Hands()
     script = by_address(
         {

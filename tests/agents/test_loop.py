@@ -36,7 +36,7 @@ async def revise(run: Run, feedback: str) -> Listed:
 
 
 async def test_the_writer_hears_all_feedback_and_the_reviewer_sees_the_latest_draft(client: Client) -> None:
-    """B156 P034 C077: the writer's third request holds both drafts and both wishes in order; each round asks anew."""
+    """B156 P034: the writer's third request holds both drafts and both wishes in order; each round asks anew."""
     async with house(client, [], drafts) as h:
         run = await h.start(editor())
         asked = [await revise(run, "add moon"), await revise(run, "shorter"), await shown(run)]
@@ -181,7 +181,7 @@ async def test_feedback_is_no_content_for_the_step_after_a_review(client: Client
 
 
 async def test_a_loop_in_a_loop_is_left_alone(client: Client) -> None:
-    """P022: acceptance ends the loop that stands around the reviewer, and no other."""
+    """P022 C095: acceptance ends the loop that stands around the reviewer, and no other."""
     script = by_address({f"outer>inner{n}>writer": [says("draft")] for n in ("", "#2")})
     inner = Loop(name="inner", children=(Chat(name="writer"), Review(name="reviewer")))
     async with house(client, [], script) as h:

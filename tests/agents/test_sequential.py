@@ -148,7 +148,7 @@ async def test_a_step_asks_before_by_its_gate_and_after_in_this_order(client: Cl
 
 
 async def test_a_failing_child_ends_the_sequence_with_status_failed(client: Client) -> None:
-    """C113: what comes after it does not start; the run fails and carries its result."""
+    """C113 C114: what comes after it does not start; the run fails and carries its result."""
     hands = Hands()
     flow = Sequential(
         name="flow",
@@ -208,7 +208,7 @@ def the_nested_tree(hands: Hands) -> AnyAgent:
 
 
 async def test_an_interrupt_at_any_depth_has_its_full_path_with_visits(client: Client) -> None:
-    """C043 C073: each level goes on exactly where it stood, and a second round has addresses of its own."""
+    """C042 C043 C073 C094: each level goes on exactly where it stood, and a second round has addresses of its own."""
     hands = Hands()
     script = by_address(
         {"root": [calls(("line", "l", {"request": "go"})), says("done")], "root>line>opening": [says("open")]}

@@ -24,7 +24,7 @@ def transfers(*agents: str, request: str = "") -> Reply:
 
 
 async def test_control_comes_back_after_every_agent_also_after_a_question(client: Client) -> None:
-    """C104 C120 C123 C124 C127 P035: a transfer is answered by the agent's last words."""
+    """C077 C089 C104 C120 C123 C124 C127 P035: a transfer is answered by the agent's last words."""
     hands = Hands()
     script = by_address(
         {
@@ -58,7 +58,7 @@ async def test_control_comes_back_after_every_agent_also_after_a_question(client
 
 
 async def test_several_transfers_in_one_reply_are_all_carried_out(client: Client) -> None:
-    """P017: at once, each under its own address, also two to one agent; one that waits holds no other."""
+    """At once, each under its own address, also two to one agent; one that waits holds no other."""
     hands = Hands()
     script = by_address(
         {
