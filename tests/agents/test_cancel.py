@@ -322,6 +322,19 @@ async def test_what_a_sub_agent_had_done_is_kept(client: Client) -> None:
     assert result.answer == "cancelled: no budget\n\nDone before that:\n- lead>helper>look:l1: looked at it"
 
 
+async def test_a_conversation_can_be_cancelled_between_two_messages(client: Client) -> None:
+    async with house(client, [], [says("hello")]) as h:
+        run = await h.start(Chat(name="bank"), "hi", chat=True)
+
+        async def answered() -> bool:
+            return (await run.transcript()).length == 2
+
+        await eventually(answered, "the first answer")
+        await run.handle.cancel()
+        result = await cancelled(run)
+    assert [message.content for message in result.transcript] == ["hi", "hello"]
+
+
 async def test_a_withdrawn_call_is_answered_and_its_sibling_runs(client: Client) -> None:
     """B103: the history stays valid, the withdrawn call does not run, the conversation goes on."""
     hands = Hands()

@@ -489,3 +489,48 @@ async def test_a_chat_agent_in_a_sequence_hears_what_came_before(client: Client)
         run = await h.start(Sequential(name="s", children=(Chat(name="a"), Chat(name="b"), Chat(name="c"))))
         assert (await run.result()).answer == "end"
     assert contents(h.model.requests("c")[0]) == ["do it", "[a]: A says", "[b]: B says"]
+
+
+async def test_a_rejected_breakpoint_on_a_sub_agent_is_told_to_its_parent(client: Client) -> None:
+    """The sub-agent does not start, and its parent goes on; rejected after it ran, its answer is withheld."""
+    script = by_address(
+        {
+            "lead": [
+                calls(("helper", "h1", {"request": "x"})),
+                calls(("helper", "h2", {"request": "y"})),
+                says("ok"),
+            ],
+            "lead>helper#2": [says("a secret")],
+        }
+    )
+    async with house(client, [], script) as h:
+        run = await h.start(
+            Chat(name="lead", agents=(Chat(name="helper"),)),
+            interrupt_before=("lead>helper",),
+            interrupt_after=("helper",),
+        )
+        assert await ids(run, 1) == ["lead>helper"]
+        await run.reject("lead>helper")
+        assert await ids(run, 1) == ["lead>helper#2"]
+        await run.approve("lead>helper#2")
+        assert await ids(run, 1) == ["lead>helper#2~2"]
+        await run.reject("lead>helper#2~2", "not for you")
+        result = await run.result()
+    assert told(result.transcript) == {
+        "h1": f"agent 'helper' rejected: {texts.disapproved('helper', None)}",
+        "h2": f"agent 'helper' rejected: {texts.withheld('helper', 'not for you')}",
+    }
+    assert "secret" not in result.model_dump_json(include={"transcript", "answer"})
+
+
+@pytest.mark.parametrize("breaks", ["interrupt_before", "interrupt_after"])
+async def test_a_rejected_breakpoint_on_the_root_ends_the_run_as_rejected(
+    client: Client, breaks: str
+) -> None:
+    stops: Any = {breaks: ("bank",)}
+    async with house(client, [], [says("done")]) as h:
+        run = await h.start(Chat(name="bank"), **stops)
+        await run.reject(*await ids(run, 1))
+        result = await run.result()
+    assert result.status == "rejected"
+    assert len(h.model.prompts) == (0 if breaks == "interrupt_before" else 1)
