@@ -45,7 +45,10 @@ class StrictPayloadConverter(PydanticPayloadConverter):
                 except strict_json.HarmfulJson as error:
                     return Undecodable(str(error))
             case _:
-                return Undecodable(f"a payload of encoding '{encoding[:40]}' is no JSON")
+                try:
+                    return super().from_payloads([payload], None)[0]
+                except Exception:
+                    return Undecodable(f"a payload of encoding '{encoding[:40]}' is no JSON")
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=StrictPayloadConverter)

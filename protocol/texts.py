@@ -91,14 +91,20 @@ def part_problem(problem: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Head and tail of a text that is too long, with the number of characters between them that are hidden."""
+    """Head and tail of a text that is too long, with the number of characters between them that are hidden.
+
+    All of it together has at most *most* characters, so that cutting it again changes nothing; where *most* has no
+    room for the note, the note alone.
+    """
     if len(text) <= most:
         return text
-    head, tail = most * 3 // 4, most // 4
-    hidden = len(text) - head - tail
-    return (
-        f"{text[:head]}\n[… {hidden} characters hidden; ask for a smaller part …]\n{text[len(text) - tail :]}"
-    )
+    kept = max(most - len(_hidden(len(text))), 0)
+    head, tail = kept - kept // 4, kept // 4
+    return text[:head] + _hidden(len(text) - kept) + text[len(text) - tail :]
+
+
+def _hidden(characters: int) -> str:
+    return f"\n[… {characters} characters hidden; ask for a smaller part …]\n"
 
 
 def stub(size: int) -> str:

@@ -53,10 +53,12 @@ HOUSE: Mapping[str, Room] = {
     "starter": Room(ANYTHING, ANYTHING),
     "cli": Room(ANYTHING, ANYTHING),
     "benchmarks": Room(ANYTHING, ANYTHING),
+    # User code: one name of ours.
+    "examples": Room(frozenset({"signoff"}), TEMPORAL),
     "tests": Room(ANYTHING, ANYTHING),
 }
 
-MAY_PRINT = ("benchmarks", "starter", "tests")
+MAY_PRINT = ("benchmarks", "examples", "starter", "tests")
 
 
 def tracked_or_new() -> list[Path]:
