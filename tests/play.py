@@ -53,6 +53,23 @@ class TurnsAtEveryChance(AgentRun):
         return len([call for turn in turns for call in turn.calls if call.outcome is not None])
 
 
+@workflow.defn(name="AgentRun")
+class TurnsAtRandom(AgentRun):
+    """Turns the page at moments that nobody chose."""
+
+    @workflow.init
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._chance = workflow.random()
+
+    @workflow.run
+    async def run(self, *args: Any) -> Any:
+        return await super().run(*args)
+
+    def page_is_full(self) -> bool:
+        return self._state.pages < 30 and self._chance.random() < 0.15
+
+
 @dataclass
 class Played:
     """A run that has ended: how, what was asked, and every prompt on the way."""
@@ -110,8 +127,10 @@ async def play(
     variant: Variant,
     *,
     before_deciding: Callable[[], Awaitable[None]] | None = None,
+    by_signal: Callable[[], bool] = lambda: False,
 ) -> Played:
-    """Start a variant and decide what it asks, one question at a time, until it ends."""
+    """Start a variant and decide what it asks, one question at a time, until it ends; by update, or by signal as
+    often as *by_signal* says."""
     stage.model.prompts.clear()
     run = await start(stage, scenario, variant)
     asked: list[Listed] = []
@@ -126,7 +145,11 @@ async def play(
                     continue
                 if before_deciding is not None:
                     await before_deciding()
-                if await decided(run, listed, variant.decide(listed, len(asked))):
+                decision = variant.decide(listed, len(asked))
+                if by_signal():
+                    await run.signal(listed.id, {**decision, "digest": listed.digest})
+                    asked.append(listed)
+                elif await decided(run, listed, decision):
                     asked.append(listed)
                 break
     return Played(run, await ended, asked, list(stage.model.prompts))
