@@ -12,6 +12,7 @@ import contextlib
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
@@ -35,6 +36,8 @@ from workflows.sandbox import sandbox
 T = TypeVar("T")
 
 RUNNER = sandbox()
+STICKY = timedelta(seconds=1)
+"""As `worker.py` has it: what was meant for a worker that is gone comes to the next one soon."""
 
 
 def says(text: str) -> Reply:
@@ -210,7 +213,7 @@ async def house(
         workflows=workflows,
         activities=[ModelActivities({"": recorder}).complete, *Toolbox(tools).activities()],
         workflow_runner=RUNNER,
-        **options,
+        **{"sticky_queue_schedule_to_start_timeout": STICKY, **options},
     ):
         yield House(client, tools, recorder, queue)
 
