@@ -68,6 +68,7 @@ from protocol.errors import (
     Unreachable,
 )
 from protocol.interrupts import (
+    Decision,
     EndRequest,
     Envelope,
     ResumeReply,
@@ -75,6 +76,7 @@ from protocol.interrupts import (
     SayRequest,
     WithdrawRequest,
     parse,
+    parse_decision,
 )
 from protocol.messages import Message
 from protocol.record import Record, read
@@ -396,26 +398,41 @@ class Client:
         return InboxPage(tuple(rows), count.count, listing.next_page_token)
 
     async def look_into(
-        self, rows: Sequence[Described], *, within: float = 2.0
+        self, rows: Sequence[Described], *, first: float = 0.5, within: float = 3.0
     ) -> dict[str, PendingPage | SignoffError]:
-        """The questions of each row, or why they cannot be shown: no worker answered *within* that many seconds."""
+        """The questions of each row, or why they cannot be shown.
+
+        If nobody answers for the *first* part of a second, nobody is there; else all have *within* seconds.
+        """
         queues = sorted({row.task_queue for row in rows})
         served = dict(zip(queues, await asyncio.gather(*map(self.is_served, queues)), strict=True))
         slots = asyncio.Semaphore(20)
 
-        async def ask(row: Described) -> PendingPage | SignoffError:
-            if not served[row.task_queue]:
-                return NoWorker(f"no worker serves the task queue '{row.task_queue}'")
+        async def ask(row: Described) -> PendingPage:
             async with slots:
-                try:
-                    async with asyncio.timeout(within):
-                        return await self.pending(row.id)
-                except TimeoutError:
-                    return NoWorker(f"no worker answered within {within:g} s")
-                except SignoffError as error:
-                    return error
+                return await self.pending(row.id)
 
-        return dict(zip([row.id for row in rows], await asyncio.gather(*map(ask, rows)), strict=True))
+        asked = {row.id: asyncio.create_task(ask(row)) for row in rows if served[row.task_queue]}
+        if asked:
+            answered, _ = await asyncio.wait(
+                asked.values(), timeout=first, return_when=asyncio.FIRST_COMPLETED
+            )
+            if answered:
+                await asyncio.wait(asked.values(), timeout=within)
+        found: dict[str, PendingPage | SignoffError] = {}
+        for row in rows:
+            task = asked.get(row.id)
+            if task is None:
+                found[row.id] = NoWorker(f"no worker serves the task queue '{row.task_queue}'")
+            elif not task.done():
+                task.cancel()
+                found[row.id] = NoWorker("no worker answered in time")
+            elif isinstance(error := task.exception(), SignoffError):
+                found[row.id] = error
+            else:
+                found[row.id] = task.result()
+        await asyncio.gather(*asked.values(), return_exceptions=True)
+        return found
 
     async def is_served(self, task_queue: str) -> bool:
         """Whether a worker was seen on a task queue in the last minute."""
@@ -458,7 +475,7 @@ class Client:
         self,
         id: str,
         interrupt: str,
-        decision: Any,
+        decision: Decision | Mapping[str, Any],
         *,
         by: str | None = None,
         run: str | None = None,
@@ -467,7 +484,8 @@ class Client:
     ) -> ResumeReply:
         """Decide one interrupt. *run* and *digest* as it was listed: if either changed, the decision is refused."""
         envelope = {"by": by, "run": run, "digest": digest, "request_id": request_id}
-        return await self.resume(id, {**envelope, "targets": {interrupt: _plain(decision)}})
+        given = {name: value for name, value in envelope.items() if value is not None}
+        return await self.resume(id, parse_decision(interrupt, {**_plain(decision), **given}))
 
     async def resume(self, id: str, request: ResumeRequest | Mapping[str, Any]) -> ResumeReply:
         """Decide one or many interrupts, all or none of them, and hear what became of each.

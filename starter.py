@@ -17,6 +17,7 @@ import re
 import signal
 import sys
 import traceback
+import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -286,7 +287,7 @@ async def _start(
     if changes:
         request = _as_request({**request.model_dump(mode="json"), **changes})
     client = await _connect(task_queue)
-    started = await client.start(request, id=id)
+    started = await client.start(request, id=id or f"{name or request.agent.name}-{uuid.uuid4().hex[:6]}")
     if not wait:
         if as_json:
             print_json({"id": started.id, "run": started.run, "already_running": started.already})
@@ -607,6 +608,7 @@ async def _show_one(client: Client, run: str, id: str, as_json: bool) -> int:
 
 async def _listed(client: Client, run: str, id: str) -> Listed:
     """The open interrupt of that id; else the reason of the run itself why it is none."""
+    await client.require_open(run)
     page = await client.pending(run, interrupt=id)
     if page.interrupts:
         return page.interrupts[0]

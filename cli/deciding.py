@@ -35,9 +35,8 @@ async def targets(
         raise BadInput("give either ids or --all")
     if under is not None and not all:
         raise BadInput("--under goes with --all")
+    await client.require_open(run)
     page = await client.pending(run)
-    if not page.interrupts:
-        await client.require_open(run)
     if ids:
         known = {listed.id: listed for listed in page.interrupts}
         return [Target(id, known.get(id)) for id in dict.fromkeys(ids)]
