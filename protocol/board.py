@@ -22,6 +22,7 @@ from protocol.interrupts import (
     Closed,
     Decision,
     Edit,
+    Envelope,
     FollowUp,
     Interrupt,
     Outcome,
@@ -198,8 +199,8 @@ class Board(Ledger):
                 if target not in refused:
                     results[target] = self._take(self.interrupts[target], decision, request.by, now)
         reply = ResumeReply(results=results)
-        if request.request_id is not None and any(r.status == "taken" for r in results.values()):
-            self._remember(request.request_id, request, reply)
+        if any(result.status == "taken" for result in results.values()):
+            self.remember(request, reply)
         return reply
 
     def withdraw(self, request: WithdrawRequest, now: datetime) -> ResumeReply:
@@ -210,14 +211,13 @@ class Board(Ledger):
             raise problem
         self.close(request.target, "withdrawn", now, by=request.by, note=request.reason)
         reply = ResumeReply(results={request.target: Result(status="taken", decision="withdraw")})
-        if request.request_id is not None:
-            self._remember(request.request_id, request, reply)
+        self.remember(request, reply)
         return reply
 
     def check_withdraw(self, request: WithdrawRequest, now: datetime) -> DecisionRefused | None:
         return self._belongs(request.run) or self._closed_to(request.target, request.digest, now)
 
-    def repeated(self, request: ResumeRequest | WithdrawRequest) -> ResumeReply | None:
+    def repeated(self, request: Envelope) -> ResumeReply | None:
         """The reply that this very request got before, if its id was used. Raises `UnfitDecision` if the content
         differs."""
         handled = None if request.request_id is None else self.handled.get(request.request_id)
@@ -352,10 +352,11 @@ class Board(Ledger):
         self.audit.close(_entry(taken))
         return Result(status="taken", decision=decision.decision)
 
-    def _remember(
-        self, request_id: str, request: ResumeRequest | WithdrawRequest, reply: ResumeReply
-    ) -> None:
-        self.handled[request_id] = Handled(digest=_digest(request), reply=reply)
+    def remember(self, request: Envelope, reply: ResumeReply) -> None:
+        """Keep the reply to an accepted request under its id, if it has one: a retry gets the same."""
+        if request.request_id is None:
+            return
+        self.handled[request.request_id] = Handled(digest=_digest(request), reply=reply)
         while len(self.handled) > KEEP_HANDLED or (
             len(self.handled) > 1 and sum(map(_weight, self.handled.values())) > KEEP_HANDLED_BYTES
         ):
@@ -398,8 +399,10 @@ def _already(target: str, outcome: str, by: str | None) -> str:
     return f"'{target}' is already decided: {outcome}" + (f" by {by}" if by else "")
 
 
-def _digest(request: ResumeRequest | WithdrawRequest) -> str:
-    return strict_json.digest(request.model_dump(mode="json", exclude={"request_id"}))
+def _digest(request: Envelope) -> str:
+    return strict_json.digest(
+        [type(request).__name__, request.model_dump(mode="json", exclude={"request_id"})]
+    )
 
 
 def _weight(handled: Handled) -> int:

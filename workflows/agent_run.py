@@ -13,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from converter import Undecodable
     from protocol import texts
     from protocol.address import Address
+    from protocol.agents import walk
     from protocol.errors import BadInput, DecisionRefused, UnfitDecision
     from protocol.interrupts import EndRequest, ResumeReply, SayRequest
     from protocol.messages import User
@@ -226,17 +227,20 @@ class AgentRun(AsksPeople):
     def _hear_update(self, name: str, args: Sequence[Any]) -> ResumeReply:
         self.desk.received += 1
         try:
-            self._hear(name, args)
+            return self._hear(name, args)
         except (BadInput, DecisionRefused) as error:
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from None
-        return ResumeReply(results={})
 
-    def _hear(self, name: str, args: Sequence[Any]) -> None:
+    def _hear(self, name: str, args: Sequence[Any]) -> ResumeReply:
         request = self._spoken(name, args)
-        if isinstance(request, SayRequest):
-            self._state.inbox.append(request.text)
-        else:
-            self._state.ended = True
+        reply = self.desk.board.repeated(request) or ResumeReply(results={})
+        if request.request_id is None or request.request_id not in self.desk.board.handled:
+            self.desk.board.remember(request, reply)
+            if isinstance(request, SayRequest):
+                self._state.inbox.append(request.text)
+            else:
+                self._state.ended = True
+        return reply
 
     def _spoken(self, name: str, args: Sequence[Any]) -> SayRequest | EndRequest:
         """The message, if this run can hear it. Raises `BadInput` or `DecisionRefused`."""
@@ -246,6 +250,8 @@ class AgentRun(AsksPeople):
             raise UnfitDecision("this run is no conversation: start it with chat=true")
         if request.run is not None and request.run != self.desk.board.run:
             raise UnfitDecision("the message belongs to an earlier run of this id")
+        if self.desk.board.repeated(request) is not None:
+            return request
         if self._state.ended:
             raise UnfitDecision("the conversation was ended")
         if isinstance(request, SayRequest) and len(self._state.inbox) >= MOST_SAID:
@@ -286,9 +292,9 @@ class AgentRun(AsksPeople):
         waiting = [interrupt.id for interrupt in self.desk.board.open]
         seen: list[SeenAgent] = []
         room = PAGE_BYTES
+        kinds = {address.names: spec.kind for address, spec in walk(self._request.agent)}
         for address, memory in self._state.memories.items():
-            scope = self._running.scopes.get(address)
-            agent = _seen(address, memory, "agent" if scope is None else scope.spec.kind, waiting)
+            agent = _seen(address, memory, kinds.get(Address.parse(address).names, "agent"), waiting)
             room -= len(agent.model_dump_json())
             if room < 0:
                 break

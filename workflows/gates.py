@@ -172,9 +172,7 @@ def consent(
                 me.run.state.remembered[key] = str(me)
         case Edit(arguments=changed) if changed != arguments:
             call.effective = changed
-            call.facts.append(
-                f"a person changed the arguments of '{tool}' to {strict_json.compact(changed)}"
-            )
+            call.facts.append(f"a person changed the arguments of '{tool}' to {strict_json.compact(changed)}")
         case _:
             pass
 

@@ -59,6 +59,7 @@ class Scope:
         self.opening, self.latest = tuple(opening), latest
         self.memory = run.state.memories.setdefault(str(address), Memory())
         self.brief: Brief | None = None
+        self._hearing: tuple[str, ...] = ()
         messages = self.messages()
         self._used = set(call_ids(messages))
         turns = self.memory.turns
@@ -132,6 +133,7 @@ class Scope:
             return turns[n]
         # What was said to a conversation is heard now; it is taken from the inbox when the reply is stored.
         heard = tuple(self.run.state.inbox) if self.is_root else ()
+        self._hearing = heard
         request = self._request(brief, heard)
         try:
             reply = await self.run.think(request)
@@ -140,6 +142,7 @@ class Scope:
                 raise
             raise Ends(self.ended("failed", f"the model gave no reply: {reason_of(error)}")) from error
         turn = Turn(heard=list(heard), reply=reply)
+        self._hearing = ()
         if heard:
             del self.run.state.inbox[: len(heard)]
         placed = place(reply.calls, self._used, self.memory.calls_made)
@@ -186,8 +189,10 @@ class Scope:
 
     def page(self, start: int, stop: int, most: int) -> ConversationPage:
         """The messages from *start* up to *stop*, as many as fit into *most* bytes."""
+        # What a model call that is under way was started with is no turn yet.
+        messages = [*self.messages(), *(User(content=text) for text in self._hearing)]
         taken: list[Message] = []
-        for message in self.messages()[start:stop]:
+        for message in messages[start:stop]:
             most -= len(message.model_dump_json())
             if most < 0 and taken:
                 break

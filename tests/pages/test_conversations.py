@@ -151,8 +151,9 @@ async def test_a_conversation_of_a_thousand_turns(client: Client) -> None:
     async with bank(client, echo) as (h, agent, _):
         run = await h.start(agent, task="0 " + "x" * 900, chat=True)
         unbound = Run(client.get_workflow_handle(run.id))
-        for n in range(1, 1_000):
-            await unbound.update("say", {"text": f"{n} " + "x" * 900})
+        for n in range(1_000):
+            if n:
+                await unbound.update("say", {"text": f"{n} " + "x" * 900})
 
             async def answered(n: int = n) -> bool:
                 return len(h.model.prompts) > n
@@ -164,3 +165,18 @@ async def test_a_conversation_of_a_thousand_turns(client: Client) -> None:
         assert result.answer.startswith("heard: 999 ")
         assert result.left_out > 0
         assert [len(prompt.messages) for prompt in h.model.prompts] == list(range(1, 2_000, 2))
+
+
+async def test_words_that_are_sent_again_are_heard_once(client: Client) -> None:
+    async with bank(client, echo) as (h, agent, _):
+        run = await h.start(agent, task="hello", chat=True)
+        await turns(run, 1)
+        for _ in range(2):
+            await run.update("say", {"text": "once", "request_id": "r1"})
+        other = {"text": "twice", "request_id": "r1"}
+        assert "used for another request" in await refused(run, "update", "say", other)
+        await turns(run, 2)
+        await run.update("end", {"request_id": "r2"})
+        result = await run.result()
+        assert result.answer == "heard: once"
+        assert said(h.model.prompts[-1]) == ["hello", "once"]
