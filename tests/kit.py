@@ -31,6 +31,7 @@ from protocol.messages import Asked, Message, Reply
 from protocol.run import RunRequest, RunResult
 from protocol.views import Listed, PendingPage, TranscriptPage, Tree
 from workflows.agent_run import AgentRun
+from workflows.desk import PENDING_COUNT
 from workflows.sandbox import sandbox
 
 T = TypeVar("T")
@@ -123,9 +124,16 @@ class Run:
         return list(page.interrupts)
 
     async def waiting(self, count: int) -> list[Listed]:
-        """The open interrupts, as soon as there are *count* of them and the server lists them."""
+        """The open interrupts, as soon as there are *count* of them and the server lists them.
+
+        The worker is asked only once there is something to ask for: a query that meets a task of the same run on a
+        worker without a cache can cost that task its ten seconds.
+        """
 
         async def listed() -> list[Listed] | None:
+            described = await self.handle.describe()
+            if (described.typed_search_attributes.get(PENDING_COUNT) or 0) != count:
+                return None
             found = await self.pending()
             return found if len(found) == count else None
 
@@ -218,7 +226,7 @@ async def house(
         yield House(client, tools, recorder, queue)
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], what: str, within: float = 20.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T | None]], what: str, within: float = 30.0) -> T:
     """What *look* finds as soon as it finds something. Raises `AssertionError` after *within* seconds."""
     deadline = asyncio.get_running_loop().time() + within
     while True:
