@@ -62,7 +62,6 @@ class Call(Ledger):
     passed: list[str] = empty(list)
     effective: dict[str, Any] | None = Field(None, exclude_if=lambda value: value is None)
     comment: str | None = absent()
-    gate: str = absent("")
     interrupted: Interrupted | None = absent()
     parts: list[Part] = empty(list)
     parts_asked: dict[str, int] = empty(dict)
