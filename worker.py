@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import temporalio.client
@@ -39,6 +40,20 @@ STICKY = timedelta(seconds=1)
 """How long a run is kept for a worker that may be dead; the stock 10 s would be the time a crash costs."""
 
 
+OPTIONS: Mapping[str, Any] = MappingProxyType(
+    {
+        "workflow_runner": sandbox(),
+        "max_concurrent_activities": MAX_TOOLS_AT_ONCE,
+        "sticky_queue_schedule_to_start_timeout": STICKY,
+        "graceful_shutdown_timeout": GRACE,
+        # To refuse an update is to send its whole input back: with the SDK's own check of sizes on, one of over 2 MB
+        # would fail the workflow task for ever. What a run itself sends is bounded by its own rules.
+        "disable_payload_error_limit": True,
+    }
+)
+"""What every worker of runs is served with."""
+
+
 def build_worker(
     client: temporalio.client.Client,
     *,
@@ -51,13 +66,7 @@ def build_worker(
 
     *overrides* are options of `temporalio.worker.Worker`; ``workflows`` and ``activities`` are served beside ours.
     """
-    options: dict[str, Any] = {
-        "workflow_runner": sandbox(),
-        "max_concurrent_activities": MAX_TOOLS_AT_ONCE,
-        "sticky_queue_schedule_to_start_timeout": STICKY,
-        "graceful_shutdown_timeout": GRACE,
-        **overrides,
-    }
+    options: dict[str, Any] = {**OPTIONS, **overrides}
     activities = [
         ModelActivities(models).complete,
         *Toolbox(tools).activities(),

@@ -10,6 +10,9 @@ from protocol.strict_json import compact
 
 T = TypeVar("T")
 
+MAX_EXPLAINED = 300
+"""Characters of one thing that is wrong: what was sent may be a key of a megabyte."""
+
 
 class Record(BaseModel):
     """A frozen value, strict in JSON mode: ``"true"`` is not ``true``, an unknown field is refused by its name."""
@@ -75,4 +78,5 @@ def explain(error: ValidationError, most: int = 5) -> str:
             case _:
                 said.append(f"{where}: {detail['msg'].removeprefix('Value error, ')}")
     rest = error.error_count() - len(said)
+    said = [each if len(each) <= MAX_EXPLAINED else f"{each[:MAX_EXPLAINED]}…" for each in said]
     return "; ".join(said) + (f"; and {rest} more" if rest > 0 else "")

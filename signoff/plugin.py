@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker
+from temporalio.worker import Worker, WorkerConfig
 
 from activities.model import ChatModel, ModelActivities
 from activities.tools import FunctionTool, Toolbox
@@ -15,6 +15,13 @@ from workflows.sandbox import sandbox
 
 class SignoffPlugin(SimplePlugin):
     """Adds `AgentRun`, model calls and tools to a worker, and the converter to its client."""
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """To refuse an update is to send its whole input back: with the SDK's own check of sizes on, one of over
+        2 MB would fail the workflow task for ever."""
+        configured = super().configure_worker(config)
+        configured["disable_payload_error_limit"] = True
+        return configured
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Check the search attributes before the worker polls: a missing one would wedge every run."""

@@ -12,7 +12,6 @@ import contextlib
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
@@ -30,6 +29,7 @@ from protocol.interrupts import ResumeReply
 from protocol.messages import Asked, Message, Reply
 from protocol.run import RunRequest, RunResult
 from protocol.views import Listed, PendingPage, TranscriptPage, Tree
+from worker import OPTIONS
 from workflows.agent_run import AgentRun
 from workflows.desk import PENDING_COUNT
 from workflows.sandbox import sandbox
@@ -37,8 +37,6 @@ from workflows.sandbox import sandbox
 T = TypeVar("T")
 
 RUNNER = sandbox()
-STICKY = timedelta(seconds=1)
-"""As `worker.py` has it: what was meant for a worker that is gone comes to the next one soon."""
 
 
 def says(text: str) -> Reply:
@@ -220,8 +218,7 @@ async def house(
         task_queue=queue,
         workflows=workflows,
         activities=[ModelActivities({"": recorder}).complete, *Toolbox(tools).activities()],
-        workflow_runner=RUNNER,
-        **{"sticky_queue_schedule_to_start_timeout": STICKY, **options},
+        **{**OPTIONS, **options},
     ):
         yield House(client, tools, recorder, queue)
 

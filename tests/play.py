@@ -21,7 +21,8 @@ from protocol.messages import Assistant, Message, Tool, call_ids
 from protocol.run import RunResult
 from protocol.views import Listed, PendingPage
 from scenarios import Scenario, Variant, all_tools, scripts
-from tests.kit import RUNNER, Recorder, Run, replay
+from tests.kit import Recorder, Run, replay
+from worker import OPTIONS
 from workflows.agent_run import AgentRun
 from workflows.desk import PENDING
 
@@ -99,8 +100,7 @@ class Stage:
                 ModelActivities({"scripted": self.model}).complete,
                 *Toolbox(all_tools()).activities(),
             ],
-            workflow_runner=RUNNER,
-            **self.options,
+            **{**OPTIONS, **self.options},
         )
 
     @asynccontextmanager

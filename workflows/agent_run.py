@@ -131,12 +131,13 @@ class AgentRun(AsksPeople):
             self.desk.note(
                 self._request.agent.name, f"{stubbed} older tool results were left out of the conversation"
             )
-        if luggage.weigh(self._state) > luggage.MOST_LUGGAGE:
+        next_page = self._request.model_copy(update={"state": self._state})
+        if luggage.weigh(next_page) > luggage.MOST_LUGGAGE:
             self.desk.note(self._request.agent.name, "the state is too large to turn the page")
             self._carried = False
             return
         self._state.pages += 1
-        workflow.continue_as_new(self._request.model_copy(update={"state": self._state}))
+        workflow.continue_as_new(next_page)
 
     async def _cancelled(self, story: asyncio.Task[Answer]) -> Answer:
         """Start nothing new, let tools in flight come home, close what is open; keep everything that was done."""

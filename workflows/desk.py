@@ -52,6 +52,8 @@ PENDING_COUNT = SearchAttributeKey.for_int("SignoffPendingCount")
 MAX_ATTRIBUTE_BYTES = 1_900
 """The server terminates a run whose search attribute is larger than 2,048 bytes."""
 MAX_DETAILS = 20
+MAX_REASONS = 50
+"""Refused targets whose reasons an update is told; a failure has to fit into a payload."""
 MAX_TASK = 2_000
 """Characters of the opening line that are shown with a question."""
 
@@ -499,7 +501,9 @@ def _all_reasons(refused: dict[str, DecisionRefused]) -> DecisionRefused:
     first, *others = refused.values()
     if not others:
         return first
-    return type(first)("; ".join(str(reason) for reason in refused.values()))
+    said = [str(reason) for reason in refused.values()]
+    more = f"; and {len(said) - MAX_REASONS} more" if len(said) > MAX_REASONS else ""
+    return type(first)("; ".join(said[:MAX_REASONS]) + more)
 
 
 def _next_moment(interrupt: Interrupt) -> datetime | None:

@@ -6,7 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from protocol import texts
-    from protocol.run import Call, Memory, RunResult, RunState
+    from protocol.run import Call, Memory, RunRequest, RunResult, RunState
 
 TURN_AT = 1024 * 1024
 """Bytes of state at which the page is turned: luggage over 2 MiB would wedge the run."""
@@ -17,9 +17,9 @@ MOST_LUGGAGE = 1_800 * 1024
 MOST_RESULT = 900_000
 
 
-def weigh(state: RunState) -> int:
-    """Bytes of the state as it travels."""
-    return len(state.model_dump_json().encode())
+def weigh(carried: RunState | RunRequest) -> int:
+    """Bytes of the state, or of the request with the state in it, as it travels."""
+    return len(carried.model_dump_json().encode())
 
 
 def lighten(state: RunState) -> int:

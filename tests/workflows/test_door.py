@@ -6,6 +6,7 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.common import RawValue
+from temporalio.service import RPCError
 
 from tests.kit import Run, calls, eventually, says
 from tests.workflows.hands import bank
@@ -75,6 +76,21 @@ async def test_no_update_can_wedge_or_fail_a_run(client: Client, name: str) -> N
                 await run.update(name, *args)
             assert str(failure.value.cause), what
         assert await run.events() == before
+        await run.approve(P1)
+        assert (await run.result()).status == "completed"
+        assert effects.count("pay") == 1
+
+
+@pytest.mark.parametrize("sizes", [(1_800_000, 370_000), (1_900_000, 1_900_000)])
+async def test_an_update_too_large_to_be_sent_back_is_no_trouble_of_the_run(
+    client: Client, sizes: tuple[int, ...]
+) -> None:
+    """To refuse an update is to send its whole input back; with the SDK's own check of sizes that never ends."""
+    async with bank(client, [calls(("pay", "p1", {"amount": 1})), says("done")]) as (h, agent, effects):
+        run = await h.start(agent)
+        await run.waiting(1)
+        with pytest.raises((WorkflowUpdateFailedError, RPCError)):
+            await run.update("resume", *({"a": "x" * size} for size in sizes))
         await run.approve(P1)
         assert (await run.result()).status == "completed"
         assert effects.count("pay") == 1
