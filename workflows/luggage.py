@@ -15,6 +15,8 @@ GROWN_SINCE = 256 * 1024
 STUB_DOWN_TO = 700 * 1024
 MOST_LUGGAGE = 1_800 * 1024
 MOST_RESULT = 900_000
+MOST_TRANSCRIPT = 250_000
+"""Bytes of the newest messages that a result carries: all of them stand in the history already."""
 
 
 def weigh(carried: RunState | RunRequest) -> int:
@@ -55,11 +57,11 @@ def _old_calls(memories: dict[str, Memory]) -> list[Call]:
 
 
 def fitting(result: RunResult) -> RunResult:
-    """The result under `MOST_RESULT` bytes: the oldest messages are left out first, then the audit's details."""
-    most = MOST_RESULT
+    """The result under `MOST_RESULT` bytes: the oldest messages of a long conversation are left out, and counted."""
     answer = texts.shortened(result.answer, 200_000)
     audit = result.audit
-    size = len(answer.encode()) + len(audit.model_dump_json().encode())
+    size = 0
+    most = min(MOST_TRANSCRIPT, MOST_RESULT - len(answer.encode()) - len(audit.model_dump_json().encode()))
     kept: list[Any] = []
     for message in reversed(result.transcript):
         size += len(message.model_dump_json().encode())

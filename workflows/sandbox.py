@@ -15,6 +15,7 @@ PURE = (
     "referencing",
     "rpds",
     "signoff",
+    "workflows",
 )
 """They keep no state of a run, and what workflows call of them does no I/O: imported anew, they cost every run its
 start."""
