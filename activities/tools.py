@@ -31,6 +31,7 @@ from protocol.agents import MAX_RESULT, RESERVED_TOOLS, Gate, ToolSpec
 from protocol.errors import BadAddress, BadInput
 from protocol.record import explain
 from protocol.work import (
+    MAX_ASKED_BYTES,
     Again,
     Finished,
     Gated,
@@ -43,9 +44,6 @@ from protocol.work import (
 )
 
 T = TypeVar("T")
-
-MAX_ASKED_BYTES = 256 * 1024
-"""Bytes of JSON that a tool may ask with or save: `info` and `state` together."""
 
 # ------------------------------------------------------------------------------------- asking from inside
 

@@ -79,6 +79,11 @@ def failed(tool: str, error: str) -> str:
     return f"tool '{tool}' failed: {error.strip() or 'no reason was given'} (it may have taken effect before that)"
 
 
+def unreadable(tool: str, why: str) -> str:
+    """The end of a tool, served by any worker, that gave what is no JSON."""
+    return f"tool '{tool}' ran, but its result cannot be read: {why}"
+
+
 def answered(questions: tuple[str, ...], answers: tuple[str, ...]) -> str:
     """What a follow-up gives when each question was answered by itself."""
     if len(questions) == 1:

@@ -15,6 +15,8 @@ CONVERSATION = "conversation"
 
 MAX_TAIL_BYTES = 4_000
 PAGE_BYTES = 450_000
+MAX_ASKED_BYTES = 256 * 1024
+"""Bytes of JSON that a tool may ask with or save: `info` and `state` together."""
 
 
 class Brief(Record):

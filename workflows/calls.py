@@ -7,14 +7,17 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, TimeoutError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from converter import Undecodable
     from protocol import strict_json, texts
-    from protocol.address import MAX_BYTES, Address, Segment, interrupt_id
+    from protocol.address import MAX_BYTES, Address, Segment, check_name, interrupt_id
     from protocol.agents import FOLLOW_UP, MAX_RESULT, Gate, ToolSpec
     from protocol.board import answer_of
+    from protocol.errors import BadAddress
     from protocol.interrupts import Answer as Answered
     from protocol.interrupts import Closed, Custom, FollowUp, Resume, digest_of
     from protocol.run import Call, Part
     from protocol.work import (
+        MAX_ASKED_BYTES,
         Again,
         Finished,
         Gated,
@@ -131,7 +134,13 @@ def _reply(given: Any, tool: ToolSpec) -> Finished | Unusable | Gated | Interrup
             pass
     if given is None:
         return Finished(text=texts.NOTHING)
-    return Finished(text=given if isinstance(given, str) else strict_json.compact(given))
+    if isinstance(given, str):
+        return Finished(text=given)
+    try:
+        return Finished(text=strict_json.compact(given))
+    except (TypeError, ValueError):
+        why = given.reason if isinstance(given, Undecodable) else f"{type(given).__name__} is no JSON"
+        return Finished(text=texts.unreadable(tool.name, why))
 
 
 def _failed(me: Scope, call: Call, address: Address, tool: ToolSpec, error: ActivityError) -> Told:
@@ -171,8 +180,9 @@ def _open_parts(me: Scope, call: Call, address: Address, tool: ToolSpec, stop: I
     if stop.problem is not None and call.interrupted is not None:
         return _ask_again(me, call, address, tool, stop)
     wanted = {"": PartAsked(info=stop.info, expects=stop.expects)} if stop.parts is None else stop.parts
-    if not wanted:
-        return "it asked for no parts"
+    problem = _unaskable(stop)
+    if problem is not None:
+        return problem
     call.interrupted = stop
     call.given = {}  # it was told these; what it asks now is new
     standing = {part.part: part for part in call.parts}
@@ -194,11 +204,26 @@ def _open_parts(me: Scope, call: Call, address: Address, tool: ToolSpec, stop: I
     return None
 
 
+def _unaskable(stop: Interrupted) -> str | None:
+    """Why these questions cannot be put up. Our tools are held to it where they run; others are served by anybody."""
+    if stop.parts == {}:
+        return "it asked for no parts"
+    try:
+        for name in stop.parts or ():
+            check_name(name)
+    except BadAddress as error:
+        return f"an interrupt cannot be asked: {error}"
+    if len(stop.model_dump_json().encode()) > MAX_ASKED_BYTES:
+        return f"its question and state are larger than {MAX_ASKED_BYTES // 1024} KB"
+    return None
+
+
 def _ask_again(me: Scope, call: Call, address: Address, tool: ToolSpec, stop: Interrupted) -> str | None:
     """The data of one answer did not fit the tool: its question is asked anew, and the call is not spent."""
     last, name = call.interrupted, stop.problem_part
     assert last is not None
-    call.given.pop(name, None)
+    if call.given.pop(name, None) is None:
+        return stop.problem  # it was given no such answer
     asked = PartAsked(info=last.info, expects=last.expects) if last.parts is None else last.parts.get(name)
     if asked is None:
         return stop.problem

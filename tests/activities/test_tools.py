@@ -18,7 +18,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.tools import (
-    MAX_ASKED_BYTES,
     CompositeInterrupt,
     FunctionTool,
     Interrupt,
@@ -33,7 +32,17 @@ from activities.tools import (
 from protocol import texts
 from protocol.agents import MAX_RESULT, Deadline, Gate
 from protocol.errors import BadAddress, BadInput
-from protocol.work import Again, Finished, Gated, Given, Interrupted, ToolInput, ToolReply, Unusable
+from protocol.work import (
+    MAX_ASKED_BYTES,
+    Again,
+    Finished,
+    Gated,
+    Given,
+    Interrupted,
+    ToolInput,
+    ToolReply,
+    Unusable,
+)
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 
