@@ -93,6 +93,7 @@ class House:
 
     def __init__(self, client: Client, tools: Sequence[FunctionTool], model: Recorder, queue: str) -> None:
         self.client, self.tools, self.model, self.queue = client, tools, model, queue
+        self.runs: list[Run] = []
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -107,7 +108,8 @@ class House:
         handle = await self.client.start_workflow(
             "AgentRun", request, id=id or f"run-{uuid.uuid4()}", task_queue=self.queue, result_type=RunResult
         )
-        return Run(handle)
+        self.runs.append(Run(handle))
+        return self.runs[-1]
 
 
 class Run:

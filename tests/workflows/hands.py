@@ -68,11 +68,17 @@ class Effects:
 async def bank(
     client: Client, script: Script | Sequence[Reply], *more: FunctionTool, **options: Any
 ) -> AsyncIterator[tuple[House, Chat, Effects]]:
-    """A worker with the tools of `Effects` and *more*, and the agent ``bank`` that has them all."""
+    """A worker with the tools of `Effects` and *more*, and the agent ``bank`` that has them all.
+
+    At the end the history of every run is replayed, unless the test has a workflow of its own.
+    """
     effects = Effects()
     tools = [*effects.tools().values(), *more]
     async with house(client, tools, script, **options) as h:
         yield h, Chat(name="bank", tools=h.specs), effects
+        if "workflows" not in options:
+            for run in h.runs:
+                await run.replay()
 
 
 async def send(run: Run, entry: str, targets: Mapping[str, Any], **envelope: Any) -> Any:

@@ -65,6 +65,33 @@ async def test_no_signal_can_wedge_or_fail_a_run(client: Client, name: str) -> N
         await run.replay()
 
 
+@pytest.mark.parametrize("name", ["say", "end"])
+async def test_nothing_that_is_no_word_is_heard_by_a_conversation(client: Client, name: str) -> None:
+    async with bank(client, lambda prompt: says(f"heard: {prompt.messages[-1].content}")) as (h, agent, _):
+        run = await h.start(agent, task="hello", chat=True)
+
+        async def heard(count: int) -> bool:
+            return len(h.model.prompts) == count
+
+        await eventually(lambda: heard(1), "the opening line is heard")
+        for args in POISON.values():
+            await run.signal(name, *args)
+
+        async def all_on_record() -> bool:
+            return (await run.audit()).refused_in_all == len(POISON)
+
+        await eventually(all_on_record, f"{len(POISON)} refused attempts")
+        before = await run.events()
+        for args in POISON.values():
+            with pytest.raises(WorkflowUpdateFailedError):
+                await run.update(name, *args)
+        assert await run.events() == before
+        await run.update("say", {"text": "still here?"})
+        await eventually(lambda: heard(2), "a word is heard")
+        await run.signal("end", {})
+        assert (await run.result()).answer == "heard: still here?"
+
+
 @pytest.mark.parametrize("name", NAMES)
 async def test_no_update_can_wedge_or_fail_a_run(client: Client, name: str) -> None:
     async with bank(client, [calls(("pay", "p1", {"amount": 1})), says("done")]) as (h, agent, effects):

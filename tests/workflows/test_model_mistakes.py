@@ -1,11 +1,14 @@
 """What a model gets wrong is told to it; nobody is asked about what cannot run, and nothing goes on for ever."""
 
+from typing import Any
+
 import pytest
 from temporalio.client import Client
 
 from activities.model import Prompt
+from protocol.agents import Chat, Gate, ToolSpec
 from protocol.messages import Reply
-from tests.kit import calls, says
+from tests.kit import calls, house, says
 from tests.workflows.hands import bank, ids, told
 
 
@@ -38,6 +41,39 @@ async def test_arguments_that_cannot_be_used_are_told_and_nobody_is_asked(
         await run.approve("bank>pay:t2")
         await run.result()
         assert effects.done == [("pay", 50)]
+
+
+UNFIT_SCHEMAS: list[tuple[dict[str, Any], Any]] = [
+    ({"type": "string", "pattern": r"^\p{L}+$"}, "x"),
+    ({"type": "number", "multipleOf": 0.1}, 10**400),
+    ({"type": "integer", "multipleOf": 0}, 3),
+    ({"type": ["string", 5]}, 3),
+    ({"$ref": "#/nowhere"}, 3),
+    ({"$ref": "http://schemas.test/a.json"}, 3),
+    ({"$ref": "#/properties/a"}, 3),
+]
+
+
+async def test_a_schema_that_cannot_be_applied_lets_nothing_through_and_wedges_nothing(
+    client: Client,
+) -> None:
+    """Schemas come from any language, and a model may send numbers that no division survives."""
+    tools = tuple(
+        ToolSpec(
+            name=f"t{n}",
+            description="",
+            parameters={"type": "object", "properties": {"a": schema}},
+            gate=Gate(kind="approval"),
+        )
+        for n, (schema, _) in enumerate(UNFIT_SCHEMAS)
+    )
+    asked = [(f"t{n}", f"c{n}", {"a": value}) for n, (_, value) in enumerate(UNFIT_SCHEMAS)]
+    async with house(client, [], [calls(*asked), says("done")]) as h:
+        run = await h.start(Chat(name="bank", tools=tools))
+        assert (await run.result()).status == "completed"
+        for n, said in enumerate(told(h).values()):
+            assert "the schema cannot be applied" in said, UNFIT_SCHEMAS[n]
+        await run.replay()
 
 
 async def test_the_same_mistake_again_and_again_is_bounded_and_no_success(client: Client) -> None:

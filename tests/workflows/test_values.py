@@ -19,19 +19,20 @@ APPROVE = {"decision": "approve"}
 
 @both_entries
 async def test_a_finished_call_is_not_repeated_by_a_decision(client: Client, entry: str) -> None:
-    """B016, with the run out of every cache"""
+    """B016, with another worker for the decision"""
     script = [calls(("note", "n1", {}), ("pay", "p1", {"amount": 1})), says("done")]
-    async with bank(client, script, max_cached_workflows=0) as (h, agent, effects):
+    async with bank(client, script, queue="moved") as (h, agent, before):
         run = await h.start(agent)
         await run.waiting(1)
 
         async def noted() -> bool:
-            return effects.count("note") == 1
+            return before.count("note") == 1
 
         await eventually(noted, "the note is written")
+    async with bank(client, script, queue="moved") as (_, _, after):
         await send(run, entry, {"bank>pay:p1": APPROVE})
-        await run.result()
-        assert (effects.count("note"), effects.count("pay")) == (1, 1)
+        assert (await run.result()).status == "completed"
+        assert (before.done, after.done) == ([("note", "")], [("pay", 1)])
 
 
 async def test_a_tool_that_fails_after_its_effect_is_not_tried_again(client: Client) -> None:
