@@ -581,26 +581,27 @@ def _clamped(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _details(waiting: list[Interrupt]) -> str:
-    """What the Temporal UI shows of a run that waits: short bullets, its box is narrow."""
+    """What the Temporal UI shows of a run that waits: flat bullets, since its box is narrow and nests none."""
     if not waiting:
         return ""
-    lines = [f"**Waiting for {len(waiting)} decision{'s' if len(waiting) > 1 else ''}.**", ""]
+    lines = [f"**Waiting for {len(waiting)} decision{'s' if len(waiting) > 1 else ''}.**"]
     for interrupt in waiting[:MAX_DETAILS]:
-        lines += _bullet(interrupt)
+        lines += ["", *_paragraph(interrupt)]
     if len(waiting) > MAX_DETAILS:
-        lines.append(f"- and {len(waiting) - MAX_DETAILS} more")
+        lines += ["", f"And {len(waiting) - MAX_DETAILS} more."]
     return "\n".join(lines)
 
 
-def _bullet(interrupt: Interrupt) -> list[str]:
+def _paragraph(interrupt: Interrupt) -> list[str]:
     since = interrupt.created.isoformat(timespec="seconds")
     until = f", until {interrupt.expires.isoformat(timespec='seconds')}" if interrupt.expires else ""
     shown = json.dumps(interrupt.question.model_dump(mode="json"), ensure_ascii=False)
-    answers = [json.dumps(answer, ensure_ascii=False) for answer in examples(interrupt.question)]
+    answers = [{"targets": {interrupt.id: answer}} for answer in examples(interrupt.question)]
     return [
-        f"- `{interrupt.id}`",
-        f"  - {interrupt.question.kind}, since {since}{until}",
-        f"  - asks: `{clip(shown, 300)}`",
-        "  - answer: send a signal or update of that name with one of",
-        *(f"    - `{clip(answer, 300)}`" for answer in answers),
+        f"### `{interrupt.id}`",
+        "",
+        f"- {interrupt.question.kind}, since {since}{until}",
+        f"- asks `{clip(shown, 300)}`",
+        "- to answer, send the update or signal **resume** with one of",
+        *(f"- `{clip(json.dumps(answer, ensure_ascii=False), 500)}`" for answer in answers),
     ]

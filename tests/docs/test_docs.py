@@ -4,7 +4,7 @@ Before a block may stand, as an HTML comment:
 
 - ``no-run: reason``   the block is not run, for that reason; there are few of them
 - ``file: name``       the block is written to that file in the page's folder
-- ``output``           the (text) block is what the block before it printed, with ``…`` for what may differ
+- ``output``           the (text) block is what the block before it printed; ``…`` stands for what is left out
 """
 
 import asyncio
@@ -75,6 +75,8 @@ async def environment(
             "PYTHONPATH": str(ROOT),
             "TEMPORAL_ADDRESS": server.address,
             "LANG": "C.UTF-8",
+            "COLUMNS": "90",
+            "USER": "ann",
         }
         worker = await asyncio.create_subprocess_exec(
             sys.executable, str(ROOT / "worker.py"), env=variables, stderr=asyncio.subprocess.DEVNULL
@@ -108,9 +110,14 @@ async def run(block: Block, folder: Path, environment: dict[str, str], n: int) -
 
 
 def assert_shown(shown: str, said: str) -> None:
-    """*shown* is what was said, with ``…`` for anything."""
-    pattern = "[^\n]*".join(re.escape(part) for part in re.split("…", shown.strip()))
-    assert re.search(pattern, said), f"the page shows\n{shown}\nbut it said\n{said}"
+    """*shown* is what was said, with ``…`` for anything in a line, or, alone in a line, for any lines."""
+    lines = [
+        r"(?:.*\n)*?"
+        if line == "…"
+        else "[^\n]*".join(re.escape(part) for part in line.split("…")) + r"[ ]*\n"
+        for line in shown.strip().splitlines()
+    ]
+    assert re.search("".join(lines), said + "\n"), f"the page shows\n{shown}\nbut it said\n{said}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
