@@ -37,7 +37,7 @@ async def read(page: int, hint: str) -> str:
 async def hold() -> str:
     """Does not end while the file `hold` is there."""
     (FOLDER / "holding").touch()
-    while (FOLDER / "hold").exists():
+    while (FOLDER / "hold").exists():  # noqa: ASYNC110  # a file of another process
         await asyncio.sleep(0.02)
     return "held"
 
@@ -46,7 +46,8 @@ TOOLS = [pay, read, hold]
 
 
 def script(prompt: Prompt) -> Reply:
-    """Does what the opening line says: ``Please …`` is one payment, ``pay N`` are that many at once, ``read N`` pages one by one, or ``hold``."""
+    """Does what the opening line says: ``Please …`` is one payment, ``pay N`` are that many at once, ``read N`` pages
+    one by one, or ``hold``."""
     verb, _, count = (prompt.messages[0].content or "").partition(" ")
     turn = sum(isinstance(message, Assistant) for message in prompt.messages)
     match verb:
