@@ -1,5 +1,7 @@
 """Runs served from a worker of one's own: a Temporal plugin."""
 
+import atexit
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from temporalio.plugin import SimplePlugin
@@ -41,6 +43,8 @@ def plugin(
         from activities.openai_model import OpenAIModel  # half a second to import, for those who use it
 
         models = {"": OpenAIModel()}
+    # A Python that ends while the SDK's threads return aborts now and then; a program that ends with its worker does.
+    atexit.register(time.sleep, 0.1)
     return SignoffPlugin(
         "signoff",
         data_converter=DATA_CONVERTER,
