@@ -60,6 +60,11 @@ def cancelled_below(name: str) -> str:
     return f"The run was cancelled before agent '{name}' was done."
 
 
+def stopped_below(name: str) -> str:
+    """What stands for the outcome of a call, to a tool or an agent, that was open when its run reached a limit."""
+    return f"The run reached its limit before '{name}' was done."
+
+
 def cancelled(reason: str, done: list[str]) -> str:
     """The answer of a cancelled run, with what was finished before."""
     because = f": {reason}" if reason.strip() else ""

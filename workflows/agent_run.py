@@ -1,7 +1,7 @@
 """`AgentRun`: an agent as a workflow. Temporal's history is its checkpoint; a page turn carries its whole state."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
 
     from converter import Undecodable
     from protocol import texts
-    from protocol.address import Address
+    from protocol.address import Address, Segment
     from protocol.agents import walk
     from protocol.errors import BadInput, DecisionRefused, UnfitDecision
     from protocol.interrupts import EndRequest, ResumeReply, SayRequest
@@ -101,8 +101,7 @@ class AgentRun(AsksPeople):
                 return story.result()
             await self._turn_the_page()
             if self._history_is_full():
-                story.cancel()
-                return Answer(status="stopped", text="the run grew over what a Temporal history holds")
+                return await self._stopped(story)
             self._running.resume()
 
     def page_is_full(self) -> bool:
@@ -139,6 +138,14 @@ class AgentRun(AsksPeople):
         self._state.pages += 1
         workflow.continue_as_new(next_page)
 
+    async def _stopped(self, story: asyncio.Task[Answer]) -> Answer:
+        """End before the server does, with everything that was done; nothing is in flight."""
+        self.desk.cancel_all()
+        story.cancel()
+        await asyncio.gather(story, return_exceptions=True)
+        self._answer_open_calls(lambda place: texts.stopped_below(place.name))
+        return Answer(status="stopped", text="the run grew over what a Temporal history holds")
+
     async def _cancelled(self, story: asyncio.Task[Answer]) -> Answer:
         """Start nothing new, let tools in flight come home, close what is open; keep everything that was done."""
         if story.done():
@@ -151,7 +158,9 @@ class AgentRun(AsksPeople):
         story.cancel()
         await asyncio.gather(story, return_exceptions=True)
         text = texts.cancelled(workflow.cancellation_reason() or "", self._done_below_the_root())
-        self._answer_open_calls()
+        self._answer_open_calls(
+            lambda place: texts.cancelled_below(place.name) if place.kind == "agent" else texts.CANCELLED
+        )
         return Answer(status="cancelled", text=text)
 
     def _done_below_the_root(self) -> list[str]:
@@ -166,15 +175,11 @@ class AgentRun(AsksPeople):
                 done.append(f"{address}: {memory.answer.text}")
         return done
 
-    def _answer_open_calls(self) -> None:
-        """Leave valid conversations: every call has its tool message."""
+    def _answer_open_calls(self, said: Callable[[Segment], str]) -> None:
+        """Leave valid conversations: every call has its tool message, *said* of its place."""
         for memory in self._state.memories.values():
             for call in [call for turn in memory.turns for call in turn.calls if call.outcome is None]:
-                segment = Address.parse(call.segment).last
-                call.outcome = (
-                    texts.cancelled_below(segment.name) if segment.kind == "agent" else texts.CANCELLED
-                )
-                call.status = "cancelled"
+                call.outcome, call.status = said(Address.parse(call.segment).last), "cancelled"
 
     def _result(self, answer: Answer) -> RunResult:
         name = self._request.agent.name
