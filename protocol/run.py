@@ -70,12 +70,16 @@ class Call(Ledger):
 
 
 class Turn(Ledger):
-    """One model call: what the agent heard before it, what it replied, its calls, and what it was told to mend."""
+    """One model call: what the agent heard before it, what it replied, its calls, and what it was told to mend.
+
+    `limit` says that the agent may not think again until somebody speaks, and that the audit says so.
+    """
 
     heard: list[str] = empty(list)
     reply: Reply
     calls: list[Call] = empty(list)
     nudge: str = absent("")
+    limit: bool = absent(False)
 
 
 class Memory(Ledger):

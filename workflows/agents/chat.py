@@ -62,7 +62,8 @@ async def react(
             if not conversation:
                 text = turn.reply.content or turn.reply.refusal or texts.SAID_NOTHING
                 return me.ended("completed", text) if done else _at_the_limit(me, spec)
-            if not done:
+            if not done and not turn.limit:
+                turn.limit = True  # noted once, however often the story is told
                 me.run.desk.note(str(me), texts.after_turns(spec.max_turns))
             if n == len(me.memory.turns) and not await _said_more(me):
                 return me.ended("completed", turn.reply.content or texts.SAID_NOTHING)
