@@ -434,9 +434,7 @@ def _entry(interrupt: Interrupt) -> AuditEntry:
 
 
 def _size(entry: AuditEntry) -> int:
-    return (
-        300 + len(entry.proposed or "") + len(entry.effective or "") + len(entry.reason or "") + len(entry.id)
-    )
+    return len(entry.model_dump_json().encode())
 
 
 def _written(arguments: dict[str, Any] | None) -> str | None:

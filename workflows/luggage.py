@@ -5,7 +5,7 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from protocol import texts
+    from protocol import strict_json, texts
     from protocol.run import Call, Memory, RunRequest, RunResult, RunState
 
 TURN_AT = 1024 * 1024
@@ -15,6 +15,7 @@ GROWN_SINCE = 256 * 1024
 STUB_DOWN_TO = 700 * 1024
 MOST_LUGGAGE = 1_800 * 1024
 MOST_RESULT = 900_000
+MOST_ANSWER = 200_000
 MOST_TRANSCRIPT = 250_000
 """Bytes of the newest messages that a result carries: all of them stand in the history already."""
 
@@ -58,10 +59,12 @@ def _old_calls(memories: dict[str, Memory]) -> list[Call]:
 
 def fitting(result: RunResult) -> RunResult:
     """The result under `MOST_RESULT` bytes: the oldest messages of a long conversation are left out, and counted."""
-    answer = texts.shortened(result.answer, 200_000)
+    answer = texts.shortened(result.answer, MOST_ANSWER)
+    if _written(answer) > MOST_ANSWER:  # a character is written in up to six bytes
+        answer = texts.shortened(result.answer, MOST_ANSWER // 6)
     audit = result.audit
     size = 0
-    most = min(MOST_TRANSCRIPT, MOST_RESULT - len(answer.encode()) - len(audit.model_dump_json().encode()))
+    most = min(MOST_TRANSCRIPT, MOST_RESULT - _written(answer) - len(audit.model_dump_json().encode()))
     kept: list[Any] = []
     for message in reversed(result.transcript):
         size += len(message.model_dump_json().encode())
@@ -75,3 +78,8 @@ def fitting(result: RunResult) -> RunResult:
             "left_out": len(result.transcript) - len(kept),
         }
     )
+
+
+def _written(text: str) -> int:
+    """Bytes of *text* as JSON."""
+    return len(strict_json.compact(text).encode())
