@@ -59,10 +59,14 @@ class ChatModel(Protocol):
 
 @dataclass
 class Conversation:
-    """What this worker remembers of one agent's conversation, up to and with the model's last reply."""
+    """What this worker remembers of one agent's conversation, up to and with the model's last reply.
+
+    `page` is the run id it was held under: a page turn may have put stubs where old results were.
+    """
 
     brief: Brief | None = None
     messages: list[Message] = field(default_factory=list)
+    page: str = ""
     size: int = 0
 
 
@@ -71,21 +75,31 @@ class Remembered:
 
     def __init__(self, most: int = MAX_CONVERSATIONS, most_bytes: int = MAX_CONVERSATION_BYTES) -> None:
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
-        self._found: OrderedDict[tuple[str, str, str], Conversation] = OrderedDict()
+        self._found: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
 
-    def take(self, key: tuple[str, str, str]) -> Conversation:
-        """What is remembered under *key*, taken out until it is put back."""
-        conversation = self._found.pop(key, None) or Conversation()
-        self._bytes -= conversation.size
-        return conversation
+    def take(self, key: tuple[str, str], page: str) -> Conversation:
+        """What is remembered under *key* from this page, taken out until it is put back; what an earlier page left
+        is dropped."""
+        conversation = self._drop(key)
+        return (
+            conversation
+            if conversation is not None and conversation.page == page
+            else Conversation(page=page)
+        )
 
-    def put(self, key: tuple[str, str, str], conversation: Conversation) -> None:
+    def put(self, key: tuple[str, str], conversation: Conversation) -> None:
         conversation.size = sum(len(message.content or "") + 200 for message in conversation.messages)
+        self._drop(key)  # of another attempt
         self._found[key] = conversation
         self._bytes += conversation.size
         while self._found and (len(self._found) > self._most or self._bytes > self._most_bytes):
-            _, oldest = self._found.popitem(last=False)
-            self._bytes -= oldest.size
+            self._drop(next(iter(self._found)))
+
+    def _drop(self, key: tuple[str, str]) -> Conversation | None:
+        conversation = self._found.pop(key, None)
+        if conversation is not None:
+            self._bytes -= conversation.size
+        return conversation
 
 
 class ModelActivities:
@@ -99,16 +113,17 @@ class ModelActivities:
     async def complete(self, request: ModelRequest) -> Reply:
         """Answer the conversation that *request* names. A reply's calls keep the ids that the model gave them."""
         info = activity.info()
-        key = (info.workflow_id or "", info.workflow_run_id or "", request.agent)
+        key = (info.workflow_id or "", request.agent)
         async with beating():
-            conversation = await self._conversation(request, self._remembered.take(key))
+            known = self._remembered.take(key, info.workflow_run_id or "")
+            conversation = await self._conversation(request, known)
             brief = conversation.brief
             assert brief is not None
             model = self._models.get(brief.model.provider)
             if model is None:
-                known = ", ".join(sorted(filter(None, self._models))) or "none"
+                served = ", ".join(sorted(filter(None, self._models))) or "none"
                 raise ApplicationError(
-                    f"this worker has no model provider '{brief.model.provider}'; it has: {known}",
+                    f"this worker has no model provider '{brief.model.provider}'; it has: {served}",
                     type="UnknownProvider",
                     non_retryable=True,
                 )
@@ -151,13 +166,13 @@ class ModelActivities:
                 messages = [*known.messages[:base], *request.tail]
                 brief = request.brief or known.brief
                 if brief is not None:
-                    return Conversation(brief, messages)
+                    return Conversation(brief, messages, known.page)
         return await self._asked(request, known)
 
     async def _asked(self, request: ModelRequest, known: Conversation) -> Conversation:
         brief = request.brief or known.brief
         said = _up_to(request.after, known.messages) if brief is not None else []
-        conversation = Conversation(brief, said)
+        conversation = Conversation(brief, said, known.page)
         while len(conversation.messages) < request.length or conversation.brief is None:
             page = await _query(
                 ConversationQuery(agent=request.agent, start=len(conversation.messages), stop=request.length)

@@ -283,18 +283,36 @@ def conversation(size: int) -> Conversation:
 def test_a_worker_remembers_the_latest_conversations_only() -> None:
     remembered = Remembered(most=2)
     for agent in "abc":
-        remembered.put(("w", "r", agent), conversation(1))
-    assert remembered.take(("w", "r", "a")).messages == []
-    assert len(remembered.take(("w", "r", "b")).messages) == 1
-    assert remembered.take(("w", "r", "b")).messages == []
+        remembered.put(("w", agent), conversation(1))
+    assert remembered.take(("w", "a"), "").messages == []
+    assert len(remembered.take(("w", "b"), "").messages) == 1
+    assert remembered.take(("w", "b"), "").messages == []
 
 
 def test_a_worker_remembers_no_more_than_fits() -> None:
     remembered = Remembered(most_bytes=3_000)
     for n in range(100):
-        remembered.put(("w", "r", str(n)), conversation(1_000))
-    assert [n for n in range(100) if remembered.take(("w", "r", str(n))).messages] == [98, 99]
+        remembered.put(("w", str(n)), conversation(1_000))
+    assert [n for n in range(100) if remembered.take(("w", str(n)), "").messages] == [98, 99]
     for n in range(100):
-        remembered.put(("w", "r", "same"), remembered.take(("w", "r", "same")) if n else conversation(1_000))
-    remembered.put(("w", "r", "other"), conversation(1_000))
-    assert remembered.take(("w", "r", "same")).messages
+        remembered.put(("w", "same"), remembered.take(("w", "same"), "") if n else conversation(1_000))
+    remembered.put(("w", "other"), conversation(1_000))
+    assert remembered.take(("w", "same"), "").messages
+
+
+def test_a_worker_remembers_a_conversation_from_its_newest_page_only() -> None:
+    """After a page turn old results may be stubs; and what nobody asks for any more takes no room."""
+    remembered = Remembered(most_bytes=3_000)
+    remembered.put(("w", "a"), Conversation(BRIEF, [User(content="x" * 2_000)], "page 1"))
+    assert remembered.take(("w", "a"), "page 2") == Conversation(page="page 2")
+    assert remembered.take(("w", "a"), "page 1").messages == []
+    remembered.put(("w", "b"), Conversation(BRIEF, [User(content="x" * 2_000)], "page 1"))
+    assert remembered.take(("w", "b"), "page 1").messages
+
+
+def test_a_conversation_that_two_attempts_remember_is_counted_once() -> None:
+    remembered = Remembered(most_bytes=3_000)
+    for _ in range(10):
+        remembered.put(("w", "a"), conversation(1_000))
+    remembered.put(("w", "b"), conversation(1_000))
+    assert remembered.take(("w", "a"), "").messages
