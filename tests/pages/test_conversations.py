@@ -1,13 +1,20 @@
 """Conversations: a run that stays open, hears what is said to it in a valid order, and ends when it is told to."""
 
+import asyncio
+from typing import Any
+
 import pytest
+from temporalio import workflow
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from activities.model import Prompt
 from protocol.messages import Assistant, Reply, User
+from protocol.run import RunResult
 from tests.kit import Run, calls, eventually, says
-from tests.play import assert_valid
+from tests.play import TurnsAtEveryChance, assert_valid, decided, pending
 from tests.workflows.hands import bank, both_entries, refused, send, told
+from workflows.agent_run import AgentRun
 
 
 def said(prompt: Prompt) -> list[str]:
@@ -142,6 +149,96 @@ async def test_a_limit_in_a_conversation_is_noted_and_the_conversation_goes_on(c
         assert result.answer == "stopped"
         assert any("max_turns" in note.text for note in result.audit.notes)
         assert len(told(h)) == 3
+
+
+async def test_a_limit_is_noted_once_however_often_the_page_is_turned(client: Client) -> None:
+    def busy(prompt: Prompt) -> Reply:
+        if len(said(prompt)) > 1:
+            return says("stopped")
+        return calls(("note", f"n{len(prompt.messages)}", {"text": "x"}))
+
+    async with bank(client, busy, workflows=[TurnsWhenRefused]) as (h, agent, _):
+        started = await h.start(agent.model_copy(update={"max_turns": 2}), task="go", chat=True)
+        run = Run(client.get_workflow_handle(started.id, result_type=RunResult))
+        await turns(run, 2)
+        for page in range(1, 4):
+            await run.signal("say", {"text": ""})
+
+            async def turned(page: int = page) -> bool:
+                found = [e async for e in client.list_workflows(f"WorkflowId = '{run.id}'")]
+                return len(found) == page + 1
+
+            await eventually(turned, f"page turn {page}")
+        await run.update("say", {"text": "stop"})
+        await turns(run, 3)
+        await run.update("end", {})
+        result = await run.result()
+        assert (result.pages, result.answer) == (3, "stopped")
+        assert ["max_turns" in note.text for note in result.audit.notes] == [True]
+
+
+@both_entries
+async def test_a_conversation_goes_on_over_page_turns(client: Client, entry: str) -> None:
+    """Everything that was said is heard once, in its order; every payment is decided once."""
+    async with bank(client, echo, workflows=[TurnsAtEveryChance]) as (h, agent, effects):
+        started = await h.start(agent, task="pay 0", chat=True)
+        run = Run(client.get_workflow_handle(started.id, result_type=RunResult))
+        for n in range(1, 13):
+            text = f"pay {n}" if n % 3 == 0 else f"number {n}"
+            if entry == "signal":
+                await run.signal("say", {"text": text})
+            else:
+                await say_again(run, {"text": text, "request_id": f"r{n}"})
+        ended = asyncio.create_task(run.result())
+        if entry == "signal":
+            await run.signal("end", {})
+        else:
+            await say_again(run, {"request_id": "end"}, name="end")
+        sent: set[str] = set()
+        while not ended.done():
+            await asyncio.wait([ended], timeout=0.05)
+            for listed in [each for each in await pending(run) if each.id not in sent]:
+                if await decided(run, listed, {"decision": "approve"}):
+                    sent.add(listed.id)
+        result = await ended
+        assert result.status == "completed"
+        assert result.pages >= 1
+        words = [message.content for message in result.transcript if isinstance(message, User)]
+        assert words == ["pay 0", *(f"pay {n}" if n % 3 == 0 else f"number {n}" for n in range(1, 13))]
+        assert_valid(result.transcript)
+        assert effects.count("pay") == len(sent) == len(result.audit.closed)
+
+
+async def say_again(run: Run, request: dict[str, Any], *, name: str = "say") -> None:
+    """Say it as a client does: again under the same request id when a page turn ate the reply."""
+
+    async def taken() -> bool:
+        try:
+            await run.update(name, request)
+        except RPCError as error:
+            if error.status not in (RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.UNAVAILABLE):
+                raise
+            return False
+        return True
+
+    await eventually(taken, name)
+
+
+@workflow.defn(name="AgentRun")
+class TurnsWhenRefused(AgentRun):
+    """Turns the page whenever something was refused in it."""
+
+    @workflow.init
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._before = self._state.board.audit.refused_in_all
+
+    @workflow.run
+    async def run(self, *args: Any) -> Any:
+        return await super().run(*args)
+
+    def page_is_full(self) -> bool:
+        return self._state.board.audit.refused_in_all > self._before
 
 
 @pytest.mark.slow
