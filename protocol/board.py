@@ -91,12 +91,27 @@ class Audit(Ledger):
     notes: list[Note] = empty(list)
     older_closed: dict[str, int] = empty(dict)
     refused_in_all: int = absent(0)
+    _bytes: int = PrivateAttr(0)  # of `closed`; counted along, since one request may close a thousand
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._bytes = sum(map(_size, self.closed))
 
     def close(self, entry: AuditEntry) -> None:
         self.closed.append(entry)
-        while len(self.closed) > KEEP_CLOSED or sum(map(_size, self.closed)) > KEEP_CLOSED_BYTES:
+        self._bytes += _size(entry)
+        while len(self.closed) > KEEP_CLOSED or self._bytes > KEEP_CLOSED_BYTES:
             oldest = self.closed.pop(0)
+            self._bytes -= _size(oldest)
             self.older_closed[oldest.outcome] = self.older_closed.get(oldest.outcome, 0) + 1
+
+    def restate(self, interrupt: str, outcome: Outcome) -> None:
+        """Correct what became of an answer."""
+        for index in range(len(self.closed) - 1, -1, -1):
+            stated = self.closed[index]
+            if stated.id == interrupt:
+                self.closed[index] = stated.model_copy(update={"outcome": outcome})
+                self._bytes += _size(self.closed[index]) - _size(stated)
+                return
 
     def refuse(self, refused: Refused) -> None:
         self.refused_in_all += 1
@@ -256,10 +271,7 @@ class Board(Ledger):
 
     def restate(self, interrupt: str, outcome: Outcome) -> None:
         """Correct what became of an answer: never delivered (unused), or its effect is not known (unknown)."""
-        for index in range(len(self.audit.closed) - 1, -1, -1):
-            if self.audit.closed[index].id == interrupt:
-                self.audit.closed[index] = self.audit.closed[index].model_copy(update={"outcome": outcome})
-                return
+        self.audit.restate(interrupt, outcome)
 
     def move(self, interrupt: str, **changes: Any) -> None:
         """Note on an open question that it was reminded of, or handed on to the next approvers."""
