@@ -6,13 +6,27 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from protocol.agents import Chat, Supervisor, check_tree
+from protocol.agents import (
+    MESSAGE_NAMES,
+    RESERVED_TOOLS,
+    AgentSpec,
+    AnyAgent,
+    Chat,
+    Loop,
+    Review,
+    Sequential,
+    Supervisor,
+    ToolSpec,
+    check_tree,
+)
 from protocol.errors import BadTree
 from protocol.record import read
 from protocol.run import RunRequest
 
+TREE: TypeAdapter[AnyAgent] = TypeAdapter(AgentSpec)
 TOOL = {"name": "pay", "parameters": {"type": "object"}}
 CHAT = {"kind": "chat", "name": "inner"}
+BANK = {"kind": "chat", "name": "bank", "tools": [TOOL], "agents": [CHAT]}
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -40,6 +54,47 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a name of a message": ({"kind": "chat", "name": "resume"}, "resume"),
     "a name of Temporal's": ({"kind": "chat", "name": "__x"}, "__x"),
     "a reserved tool": ({"kind": "chat", "name": "c", "tools": [{**TOOL, "name": "task"}]}, "reserved"),
+    "a step whose tool does not take the answer": (
+        {
+            "kind": "step",
+            "name": "s",
+            "tool": {"name": "pay", "parameters": {"type": "object", "properties": {"a": {}}}},
+            "input": "b",
+        },
+        "'b'",
+    ),
+    "a step with a constant where the answer goes": (
+        {"kind": "step", "name": "s", "tool": TOOL, "input": "a", "arguments": {"a": 1}},
+        "a constant for 'a'",
+    ),
+    "a direct return from a transfer": (
+        {"kind": "supervisor", "name": "s", "agents": [CHAT], "return_direct": ["inner"]},
+        "returns directly from 'inner'",
+    ),
+    "a name twice in a deep agent with its own helper": (
+        {"kind": "deep", "name": "d", "agents": [{"kind": "chat", "name": "general_purpose"}]},
+        "'general_purpose' twice",
+    ),
+    "planner and executor of one name": (
+        {
+            "kind": "plan_execute",
+            "name": "p",
+            "planner": CHAT,
+            "executor": CHAT,
+            "replanner": {"kind": "chat", "name": "r"},
+        },
+        "'inner' twice",
+    ),
+    "something wrong far below": (
+        {
+            "kind": "sequential",
+            "name": "s",
+            "children": [{"kind": "loop", "name": "l", "children": [CHAT]}],
+        },
+        "'s>l' has no way out",
+    ),
+    "a name that is too long": ({"kind": "chat", "name": "a" * 49}, "longer than 48"),
+    "no name": ({"kind": "chat", "name": ""}, "may hold only"),
     "no children": ({"kind": "sequential", "name": "s", "children": []}, "no children"),
     "no agents": ({"kind": "supervisor", "name": "s"}, "no agents"),
     "parameters that are none": (
@@ -69,6 +124,51 @@ def test_a_tree_that_cannot_run_is_refused_as_raw_json(what: str) -> None:
     tree, says = BAD[what]
     with pytest.raises(ValidationError, match=says):
         read(TypeAdapter(RunRequest), json.loads(json.dumps({"task": "go", "agent": tree})))
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_tree_that_cannot_run_is_refused_when_it_is_built(what: str) -> None:
+    tree, says = BAD[what]
+    with pytest.raises(BadTree, match=says):
+        check_tree(TREE.validate_json(json.dumps(tree)))
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGE_NAMES))
+def test_the_root_is_not_called_like_a_message(name: str) -> None:
+    with pytest.raises(BadTree, match=name):
+        check_tree(Chat(name=name))
+    check_tree(Supervisor(name="root", agents=(Chat(name=name),)))
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_TOOLS))
+def test_no_tool_has_the_name_of_one_of_ours(name: str) -> None:
+    with pytest.raises(BadTree, match="reserved"):
+        check_tree(Chat(name="c", tools=(ToolSpec(name=name, parameters={"type": "object"}),)))
+
+
+@pytest.mark.parametrize("field", ["interrupt_before", "interrupt_after"])
+@pytest.mark.parametrize("pattern", ["pya", "bank>inner>*", "inner>pay", "**>x", "", "bank>*>pay>pay"])
+def test_a_breakpoint_that_matches_nothing_is_refused_with_what_there_is(field: str, pattern: str) -> None:
+    with pytest.raises(ValidationError, match=rf"{field} names .* it has: bank, inner, pay"):
+        read(TypeAdapter(RunRequest), {"task": "go", "agent": BANK, field: [pattern]})
+
+
+@pytest.mark.parametrize("field", ["interrupt_before", "interrupt_after"])
+@pytest.mark.parametrize(
+    "pattern", ["pay", "inner", "bank", "bank>pay", "bank>*", "**", "**>inner", "*", "bank>**>pay"]
+)
+def test_a_breakpoint_may_name_a_node_or_a_tool_or_a_path_of_either(field: str, pattern: str) -> None:
+    request = read(TypeAdapter(RunRequest), {"task": "go", "agent": BANK, field: [pattern]})
+    assert getattr(request, field) == (pattern,)
+
+
+def test_a_review_or_a_bound_is_a_way_out_of_a_loop() -> None:
+    inner = Chat(name="inner")
+    check_tree(Loop(name="l", children=(inner,), max_rounds=3))
+    check_tree(Loop(name="l", children=(inner, Review(name="r"))))
+    check_tree(Loop(name="l", children=(Sequential(name="s", children=(inner, Review(name="r"))),)))
+    with pytest.raises(BadTree, match="no way out"):  # acceptance ends the loop right around it only
+        check_tree(Loop(name="l", children=(Loop(name="m", children=(Review(name="r"),)),)))
 
 
 def test_a_cycle_is_refused_when_it_is_built() -> None:

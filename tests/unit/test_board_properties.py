@@ -18,6 +18,7 @@ from protocol.interrupts import (
     Feedback,
     FollowUp,
     Interrupt,
+    ResumeRequest,
     Review,
     WithdrawRequest,
     digest_of,
@@ -53,6 +54,7 @@ class Model(RuleBasedStateMachine):
         self.now = START
         self.asked: list[str] = []
         self.ended: dict[str, str] = {}
+        self.restated: dict[str, str] = {}
         self.refused = 0
         self.replies: dict[str, tuple[Any, Any]] = {}
 
@@ -121,6 +123,51 @@ class Model(RuleBasedStateMachine):
             assert self.board.audit.closed == before.audit.closed
             assert self.board.handled == before.handled
 
+    def taken_by(self, word: str, ids: list[str]) -> list[str]:
+        """Which of *ids* take this decision now."""
+        found = [self.board.interrupts[id] for id in ids if id in self.board.interrupts]
+        return [
+            i.id
+            for i in found
+            if i.is_open and word in ANSWERS[i.question.kind] and (i.expires is None or self.now < i.expires)
+        ]
+
+    @rule(data=st.data(), word=st.sampled_from(sorted(DECISIONS)))
+    def decide_several(self, data: st.DataObject, word: str) -> None:
+        ids = data.draw(
+            st.lists(st.sampled_from([*self.asked, "bank>nobody:x"]), min_size=1, max_size=5, unique=True)
+        )
+        request = parse(ResumeRequest, {"targets": dict.fromkeys(ids, DECISIONS[word])})
+        fit = self.taken_by(word, ids)
+        assert set(self.board.check(request, self.now)) == set(ids) - set(fit)
+        reply = self.board.settle(request, self.now)
+        assert {id: r.status for id, r in reply.results.items()} == {
+            id: "taken" if id in fit else "refused" for id in ids
+        }
+        self.refused += len(ids) - len(fit)
+        self.end(fit)
+
+    @rule(word=st.sampled_from(["approve", "reject", "accept"]))
+    def decide_all(self, word: str) -> None:
+        fit = self.taken_by(word, self.asked)
+        reply = self.board.settle(parse(ResumeRequest, {"all": DECISIONS[word]}), self.now)
+        assert [id for id, result in reply.results.items() if result.status == "taken"] == fit
+        self.refused += not fit
+        self.end(fit)
+
+    def end(self, ids: list[str]) -> None:
+        for id in ids:
+            outcome = self.board.interrupts[id].outcome
+            assert outcome is not None
+            self.ended[id] = outcome
+
+    @precondition(lambda self: self.ended)
+    @rule(data=st.data(), outcome=st.sampled_from(["unused", "unknown"]))
+    def restate(self, data: st.DataObject, outcome: Any) -> None:
+        id = data.draw(st.sampled_from(sorted(self.ended)))
+        self.board.restate(id, outcome)
+        self.restated[id] = outcome
+
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
         id = self.some(data)
@@ -165,7 +212,10 @@ class Model(RuleBasedStateMachine):
     def each_is_on_record_once(self) -> None:
         closed = [entry.id for entry in self.board.audit.closed]
         assert len(closed) == len(set(closed))
-        assert {entry.id: entry.outcome for entry in self.board.audit.closed} == self.ended
+        assert {entry.id: entry.outcome for entry in self.board.audit.closed} == {
+            **self.ended,
+            **self.restated,
+        }
         assert self.board.audit.refused_in_all == self.refused
         assert len(self.board.audit.refused) == min(self.refused, KEEP_REFUSED)
         assert len(closed) <= KEEP_CLOSED
