@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ from typing import Any
 
 from benchmarks import measures
 from benchmarks.measures import Samples, ratio
-from benchmarks.stage import stage
+from benchmarks.stage import StageError, stage
 from devserver import DevServerError
 
 REACH: dict[str, tuple[str, float]] = {
@@ -30,6 +31,9 @@ REACH: dict[str, tuple[str, float]] = {
     "crowd_ratio": ("<=", 1.2),
     "recovery_s": ("<=", 6),
 }
+
+LONGEST = 3_600.0
+"""Seconds after which a benchmark is given up."""
 
 
 async def measure(pairs: int, rounds: int, turns: list[int], say: Any) -> Samples:
@@ -55,7 +59,8 @@ def figures(samples: Samples) -> dict[str, Any]:
     pairs = {"ours": samples["pairs_ours"], "minimal": samples["pairs_minimal"]}
     crowds = {"ours": samples["crowds_ours"], "minimal": samples["crowds_minimal"]}
     grown = {row["turns"]: row for row in samples["growth"]}
-    long = grown[200]["per_turn"]
+    long = [turn["bytes"] for turn in grown[200]["per_turn"]]
+    longest = grown[max(grown)]["per_turn"]
     values: dict[str, float] = {
         "events_extra": max(
             a["events"] - b["events"] for a, b in zip(pairs["ours"], pairs["minimal"], strict=True)
@@ -88,8 +93,15 @@ def figures(samples: Samples) -> dict[str, Any]:
         "events": {which: spread([s["events"] for s in pairs[which]]) for which in pairs},
         "bytes_by_turns": {str(turns): row["bytes"] for turns, row in grown.items()},
         "seconds_by_turns": {str(turns): round(row["seconds"], 2) for turns, row in grown.items()},
+        "bytes_of_turn": {str(n): around(longest, n, "bytes") for n in grown},
+        "ms_of_turn": {str(n): round(1_000 * around(longest, n, "seconds"), 1) for n in grown},
     }
     return found
+
+
+def around(turns: list[Any], n: int, key: str) -> float:
+    """The median of ten turns around the *n*-th."""
+    return float(median(turn[key] for turn in turns[max(n - 6, 0) : n + 4]))
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -126,6 +138,16 @@ def plot(samples: Samples, file: Path) -> None:
     pyplot.savefig(file, dpi=120)
 
 
+def unusable(chosen: argparse.Namespace) -> str | None:
+    """What would keep the figures from being written, known before they are measured."""
+    for file in filter(None, (chosen.samples, chosen.plot)):
+        if not file.parent.is_dir():
+            return f"there is no folder {file.parent}"
+    if chosen.plot is not None and importlib.util.find_spec("matplotlib") is None:
+        return "a plot is drawn by matplotlib: pip install 'signoff[bench]', or leave out --plot"
+    return None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("size", choices=["quick", "full"])
@@ -135,14 +157,21 @@ def main() -> int:
     )
     parser.add_argument("--plot", type=Path, help="a PNG of the growth of history")
     chosen = parser.parse_args()
+    if (problem := unusable(chosen)) is not None:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
     full = chosen.size == "full"
     turns = [10, 50, 100, 200, *([1_000] if full else [])]
     try:
-        samples = asyncio.run(
-            measure(300 if full else 60, 8 if full else 4, turns, lambda what: print(what, file=sys.stderr))
+        taking = measure(
+            300 if full else 60, 8 if full else 4, turns, lambda what: print(what, file=sys.stderr)
         )
-    except DevServerError as error:
+        samples = asyncio.run(asyncio.wait_for(taking, LONGEST))
+    except (DevServerError, StageError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except TimeoutError:
+        print(f"error: not done after {LONGEST:.0f} s", file=sys.stderr)
         return 1
     chosen.samples.write_text(json.dumps(samples))
     found = {"about": about(), **figures(samples), "samples": str(chosen.samples)}

@@ -8,10 +8,10 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 
-from benchmarks.stage import MINIMAL, OURS, Stage, at, seen, size
+from benchmarks.stage import MINIMAL, OURS, WAITS_AT, Stage, at, seen, size
 
-IDLE = 0.2
-"""Seconds after which a single run is waiting for sure; it takes a tenth of that."""
+RESUMED_AT = WAITS_AT[OURS] + 8
+"""Events of a run of ours whose tool is done: signal, workflow task, search attributes, tool."""
 
 Samples = dict[str, list[Any]]
 
@@ -22,7 +22,7 @@ async def pairs(stage: Stage, count: int) -> Samples:
     for n in range(count + 5):
         for which in (OURS, MINIMAL) if n % 2 else (MINIMAL, OURS):
             handle = await stage.start(which)
-            await asyncio.sleep(IDLE)
+            await stage.until_waiting(handle)
             sent = time.perf_counter()
             await stage.decide(handle)
             await handle.result()
@@ -48,6 +48,7 @@ async def crowds(stage: Stage, rounds: int, at_once: int = 50) -> Samples:
             before = stage.cpu(which)
             handles = await asyncio.gather(*(stage.start(which) for _ in range(at_once)))
             await _all_idle(stage, which)
+            await asyncio.gather(*(stage.until_waiting(handle) for handle in handles))
             await asyncio.gather(*(stage.decide(handle) for handle in handles))
             await asyncio.gather(*(handle.result() for handle in handles))
             cpu = stage.cpu(which) - before
@@ -76,18 +77,18 @@ async def growth(stage: Stage, turns: list[int]) -> Samples:
         handle = await stage.start(OURS, f"read {count}", "read")
         await stage.client.get_workflow_handle(handle.id).result()
         seconds = time.perf_counter() - began
-        total, per_turn = await _bytes(stage, handle)
+        total, per_turn = await _turns(stage, handle)
         rows.append({"turns": count, "bytes": total, "seconds": seconds, "per_turn": per_turn})
     return {"growth": rows}
 
 
-async def _bytes(stage: Stage, handle: WorkflowHandle[Any, Any]) -> tuple[int, list[int]]:
-    """Bytes of every page of a run, and of each of its turns (from model call to model call)."""
+async def _turns(stage: Stage, handle: WorkflowHandle[Any, Any]) -> tuple[int, list[Any]]:
+    """Bytes of all pages of a run, and bytes and seconds of each of its turns (from model call to model call)."""
     pages = [e async for e in stage.client.list_workflows(f"WorkflowId = '{handle.id}'")]
     while not pages:  # visibility is a little late
         await asyncio.sleep(0.1)
         pages = [e async for e in stage.client.list_workflows(f"WorkflowId = '{handle.id}'")]
-    total, per_turn = 0, list[int]()
+    total, began, per_turn = 0, 0.0, list[Any]()
     for page in sorted(pages, key=lambda e: e.start_time):
         history = await stage.client.get_workflow_handle(page.id, run_id=page.run_id).fetch_history()
         since = 0
@@ -96,8 +97,8 @@ async def _bytes(stage: Stage, handle: WorkflowHandle[Any, Any]) -> tuple[int, l
             total += size(event)
             named = event.activity_task_scheduled_event_attributes.activity_type.name
             if named == "signoff.complete":
-                per_turn.append(since)
-                since = 0
+                per_turn.append({"bytes": since, "seconds": at(event) - began})
+                since, began = 0, at(event)
     return total, per_turn[1:]
 
 
@@ -107,9 +108,9 @@ async def among(stage: Stage, rounds: int) -> Samples:
     for n in range(rounds + 2):
         for crowd in ("1", "40") if n % 2 else ("40", "1"):
             handle = await stage.start(OURS, f"pay {crowd}")
-            await asyncio.sleep(IDLE if crowd == "1" else 3 * IDLE)
+            await stage.until_waiting(handle)
             await stage.decide(handle)
-            await asyncio.sleep(IDLE)
+            await stage.until(handle, RESUMED_AT)
             await handle.cancel()
             await handle.result()
             if n >= 2:
@@ -135,7 +136,7 @@ async def recovery(stage: Stage, rounds: int) -> Samples:
         (stage.folder / "hold").touch()
         (stage.folder / "holding").unlink(missing_ok=True)
         handle = await stage.start(OURS, "hold", "hold")
-        await asyncio.sleep(IDLE)
+        await stage.until_waiting(handle)
         await stage.decide(handle, "hold:call_0")
         while not (stage.folder / "holding").exists():  # noqa: ASYNC110  # a file of another process
             await asyncio.sleep(0.02)

@@ -30,6 +30,16 @@ from workflows.desk import AGENT, STATUS
 TICKS = os.sysconf("SC_CLK_TCK")
 OURS, MINIMAL = "ours", "minimal"
 
+WAITS_AT = {OURS: 11, MINIMAL: 10}
+"""Events of a run that waits for a person: ours has written the search attributes that say so."""
+IDLE = 0.2
+"""Seconds between two looks at a run's length; a single run waits after a tenth of that."""
+PATIENCE = 60.0
+
+
+class StageError(Exception):
+    """The stage cannot be played on; the message says why, in one line."""
+
 
 def agent(*names: str) -> Chat:
     return Chat(
@@ -58,7 +68,8 @@ class Stage:
             stdout=PIPE,
         )
         assert process.stdout is not None
-        await process.stdout.readline()
+        if not await process.stdout.readline():
+            raise StageError(f"a worker process ended with {await process.wait()} before it served")
         self.workers[f"{which}-{process.pid}"] = process
         self.queues[which] = queue
         return process
@@ -82,6 +93,20 @@ class Stage:
             await handle.signal("decide", True)
         else:
             await handle.signal(f"bank>{call}", {"decision": "approve"})
+
+    async def until_waiting(self, handle: WorkflowHandle[Any, Any]) -> None:
+        """Wait until a person is asked; a decision that comes before that is refused."""
+        await self.until(handle, WAITS_AT[handle.id.partition("-")[0]])
+
+    async def until(self, handle: WorkflowHandle[Any, Any], length: int) -> None:
+        """Wait until a run has *length* events. The server is asked, and seldom; the run never is."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.sleep(IDLE)
+                while (await handle.describe()).history_length < length:  # noqa: ASYNC110  # of another process
+                    await asyncio.sleep(IDLE)
+        except TimeoutError:
+            raise StageError(f"{handle.id} has no {length} events after {PATIENCE:.0f} s") from None
 
     def cpu(self, which: str) -> float:
         """Seconds of CPU that the server and the workers of *which* have used."""
