@@ -5,6 +5,10 @@ Before a block may stand, as an HTML comment:
 - ``no-run: reason``   the block is not run, for that reason; there are few of them
 - ``file: name``       the block is written to that file in the page's folder
 - ``output``           the (text) block is what the block before it printed; ``…`` stands for what is left out
+- ``output: command``  the same for a command that the page names in other words
+
+Before a block is run, the runs that the blocks before it started have come to their question, as they have when a
+person types it.
 """
 
 import asyncio
@@ -16,10 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
 from activities.model import Prompt
 from devserver import DevServer
 from protocol.messages import Asked, Reply, Tool
+from tests.kit import eventually
 from tests.loopback import loopback
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +34,7 @@ BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[a-z-]+)(?:: (?P<word>[^>]*?))? -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+STARTED = re.compile(r"(?:signoff start|temporal workflow start) .*?--(?:workflow-)?id (\S+)")
 MOST_NOT_RUN = 8
 
 
@@ -109,19 +116,39 @@ async def run(block: Block, folder: Path, environment: dict[str, str], n: int) -
     return said.decode()
 
 
+async def eventually_asks(client: Client, id: str) -> None:
+    """Wait until the run is listed as waiting, or has ended."""
+    query = f"WorkflowId = '{id}' AND (SignoffStatus = 'waiting' OR ExecutionStatus != 'Running')"
+
+    async def listed() -> bool:
+        return (await client.count_workflows(query)).count == 1
+
+    await eventually(listed, f"a question of {id}")
+
+
 def assert_shown(shown: str, said: str) -> None:
     """*shown* is what was said, with ``…`` for anything in a line, or, alone in a line, for any lines."""
     lines = [
-        r"(?:.*\n)*?"
-        if line == "…"
-        else "[^\n]*".join(re.escape(part) for part in line.split("…")) + r"[ ]*\n"
-        for line in shown.strip().splitlines()
+        r"(?:.*\n)*?" if line == "…" else ".*".join(re.escape(part) for part in line.split("…")) + r"\n"
+        for line in shown.splitlines()
     ]
-    assert re.search("".join(lines), said + "\n"), f"the page shows\n{shown}\nbut it said\n{said}"
+    whole = "".join(f"{line.rstrip()}\n" for line in said.splitlines())
+    assert re.fullmatch("".join(lines), whole), f"the page shows\n{shown}\nbut it said\n{said}"
+
+
+def test_an_output_block_is_all_that_was_said() -> None:
+    said = "one\ntwo three  \nfour\n"
+    for shown in ("one\ntwo three\nfour", "one\n…\nfour", "…\ntwo …\n…", "…"):
+        assert_shown(shown, said)
+    for shown in ("one", "two three\nfour", "one\n…\nthree", "one\n… four", "two …", ""):
+        with pytest.raises(AssertionError):
+            assert_shown(shown, said)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-async def test_what_a_page_shows_can_be_run(page: Path, environment: dict[str, str], tmp_path: Path) -> None:
+async def test_what_a_page_shows_can_be_run(
+    client: Client, page: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
     said = ""
     for n, block in enumerate(blocks(page)):
         match block.mark, block.language:
@@ -130,27 +157,27 @@ async def test_what_a_page_shows_can_be_run(page: Path, environment: dict[str, s
             case "file", _:
                 (tmp_path / block.word).write_text(block.text)
             case "output", _:
+                if block.word:
+                    said = await run(Block("", "", "sh", block.word), tmp_path, environment, n)
                 assert_shown(block.text, said)
             case _, "sh" | "python":
                 said = await run(block, tmp_path, environment, n)
+                for id in STARTED.findall(block.text.replace("\\\n", " ")):
+                    await eventually_asks(client, id)
             case _:
                 continue
 
 
-async def test_the_agent_of_the_readme_runs(environment: dict[str, str], tmp_path: Path) -> None:
+async def test_the_agent_of_the_readme_runs(
+    client: Client, environment: dict[str, str], tmp_path: Path
+) -> None:
     """As it stands there, but for the server's address; decided meanwhile with the command of the README."""
     [example] = [block for block in blocks(ROOT / "README.md") if block.word == "my_agent.py"]
     assert len(example.text.splitlines()) <= 35
     own = example.text.replace("localhost:7233", environment["TEMPORAL_ADDRESS"])
     agent = asyncio.create_task(run(Block("", "", "python", own), tmp_path, environment, 0))
-    approve = Block("", "", "sh", "signoff approve refund-7")
-    for _ in range(100):
-        await asyncio.sleep(0.2)
-        try:
-            await run(approve, tmp_path, environment, 1)
-            break
-        except AssertionError:
-            assert not agent.done()
+    await eventually_asks(client, "refund-7")
+    await run(Block("", "", "sh", "signoff approve refund-7"), tmp_path, environment, 1)
     assert "refunded 250.00 EUR for order 7" in await agent
 
 
