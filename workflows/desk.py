@@ -5,6 +5,7 @@ Any workflow can have one: inherit `AsksPeople`, then ``await self.desk.ask("pay
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -595,13 +596,25 @@ def _details(waiting: list[Interrupt]) -> str:
 def _paragraph(interrupt: Interrupt) -> list[str]:
     since = interrupt.created.isoformat(timespec="seconds")
     until = f", until {interrupt.expires.isoformat(timespec='seconds')}" if interrupt.expires else ""
-    shown = json.dumps(interrupt.question.model_dump(mode="json"), ensure_ascii=False)
-    answers = [{"targets": {interrupt.id: answer}} for answer in examples(interrupt.question)]
+    question = interrupt.question
+    # What is decided comes first and by itself: long reasons of a model would push it out of sight.
+    asked = question.model_dump(mode="json", exclude={"kind", "because", "result", "parameters"})
+    answers = [{"targets": {interrupt.id: answer}} for answer in examples(question)]
     return [
         f"### `{interrupt.id}`",
         "",
-        f"- {interrupt.question.kind}, since {since}{until}",
-        f"- asks `{clip(shown, 300)}`",
+        f"- {question.kind}, since {since}{until}",
+        f"- asks {_code(asked, 1_000)}",
+        *([f"- what it gave {_code(question.result, 500)}"] if question.result is not None else []),
+        *([f"- in the words of the model {_code(question.because, 300)}"] if question.because else []),
         "- to answer, send the update or signal **resume** with one of",
-        *(f"- `{clip(json.dumps(answer, ensure_ascii=False), 500)}`" for answer in answers),
+        *(f"- {_code(answer, 500)}" for answer in answers),
     ]
+
+
+def _code(value: Any, most: int) -> str:
+    """*value* in one line of code, whatever is in it: backticks of a model must not end it and go on as the page."""
+    text = clip(json.dumps(value, ensure_ascii=False), most)
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"`{text}`"
