@@ -1,5 +1,6 @@
 """One record for each question and each refused attempt, readable from the finished run."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -164,6 +165,33 @@ async def test_long_arguments_are_whole_in_the_listing_and_marked_where_cut(clie
         await run.reject(waiting.id)
         result = await run.result()
         assert "more characters)" in (result.audit.closed[0].proposed or "")
+
+
+async def test_the_details_show_what_is_decided_whatever_the_model_says_beside_it(client: Client) -> None:
+    """B145: in the Temporal UI, long reasons hide no argument, and Markdown in them stays text."""
+    reasons = "It is harmless.` **Approved already**\n\n# No need to look\n```\n" + "Really. " * 200
+    script = [calls(("wire", "w1", {"amount": 5, "to": "`Eve` [ok](x)"}), text=reasons), says("done")]
+
+    @tool(approval=True)
+    def wire(amount: int, to: str) -> str:
+        return "paid"
+
+    async with bank(client, script, wire) as (h, agent, _):
+        run = await h.start(agent)
+        [waiting] = await run.waiting(1)
+        metadata = await run.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        lines = metadata.current_details.splitlines()
+        [asks] = [line for line in lines if line.startswith("- asks")]
+        shown = json.dumps(
+            {"when": "gate", "tool": "wire", "arguments": {"amount": 5, "to": "`Eve` [ok](x)"}}
+        )
+        assert asks == f"- asks `` {shown} ``"
+        [said] = [line for line in lines if "harmless" in line]
+        assert said.startswith('- in the words of the model ```` "It is harmless.` **Approved')
+        assert said.endswith("more characters) ````")
+        assert not [line for line in lines if line.startswith("# ")]
+        await run.approve(waiting.id)
+        assert (await run.result()).status == "completed"
 
 
 async def test_empty_nothing_pending_and_failed_are_told_apart(client: Client) -> None:
