@@ -131,7 +131,8 @@ def look_and_decide(person: Person, home: str, what: str) -> None:
     person.browser.get(f"{person.browser.current_url.rpartition('/')[0]}/user-metadata")
     question = person.details("Waiting for 1 decision")
     assert "support>refund:call_1" in question
-    assert '"amount": 250' in question
+    assert '"arguments": {"order": "7", "amount": 250}' in question
+    assert '"The customer was charged `twice`."' in question  # not Markdown of the model's
     assert "approval, since" in question
     person.picture("ui-question")
     [answer] = [line for line in question.splitlines() if '"targets"' in line and '"approve"' in line]
@@ -145,7 +146,7 @@ def look_and_decide(person: Person, home: str, what: str) -> None:
 @pytest.mark.parametrize("what", ["update", "signal"])
 async def test_a_run_is_decided_from_the_temporal_ui_alone(browser: webdriver.Chrome, what: str) -> None:
     script = [
-        calls(("refund", "call_1", {"order": "7", "amount": 250}), text="The customer was charged twice."),
+        calls(("refund", "call_1", {"order": "7", "amount": 250}), text="The customer was charged `twice`."),
         says("Order 7 is refunded."),
     ]
     async with dev_server(ui=True) as server:
