@@ -1,7 +1,9 @@
 """Addresses: writing and reading are inverses, whatever a model calls its calls."""
 
+from urllib.parse import unquote_to_bytes
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.address import (
@@ -31,6 +33,24 @@ def test_what_is_written_is_read_back(path: list[str], tool: str, id: str, visit
     assert address_of(interrupt_id(address, nth)) == address
     assert address.within(address.parent)
     assert matches(">".join(address.names), address)
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=[]), min_size=1, max_size=4))
+@example("%41")
+def test_a_short_call_id_can_be_read_back_from_its_segment(id: str) -> None:
+    """Four characters always fit: of four bytes each, three letters a byte."""
+    assert unquote_to_bytes(call_segment(id)) == id.encode("utf-8", "surrogatepass")
+
+
+@given(st.text("a工é>\x01\x122%", max_size=4), st.text("a工é>\x01\x122%", max_size=4), st.integers(0, 90))
+def test_call_ids_that_begin_alike_have_different_segments(one: str, other: str, length: int) -> None:
+    if one != other:
+        assert call_segment("c" * length + one) != call_segment("c" * length + other)
+
+
+@given(st.text("工é\U00020000a%", min_size=1, max_size=100))
+def test_wide_letters_stay_within_the_bytes(id: str) -> None:
+    assert len(call_segment(id).encode()) <= MAX_NAME_BYTES
 
 
 @given(CALL_IDS, CALL_IDS)

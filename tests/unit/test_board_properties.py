@@ -72,19 +72,22 @@ class Model(RuleBasedStateMachine):
                 question=question,
                 digest=digest_of(question),
                 created=self.now,
-                expires=self.now + timedelta(seconds=5) if expires else None,
+                expires=self.now + timedelta(seconds=2) if expires else None,
             )
         )
         self.asked.append(id)
 
     @rule(
         data=st.data(),
-        word=st.sampled_from(sorted(DECISIONS)),
-        wrong=st.sampled_from(["", "", "", "run", "digest"]),
-        request_id=st.sampled_from([None, "r1", "r2", "r3"]),
+        any_word=st.booleans(),
+        wrong=st.sampled_from(["", "", "run", "digest"]),
+        request_id=st.sampled_from([None, "r1", "r2"]),
     )
-    def decide(self, data: st.DataObject, word: str, wrong: str, request_id: str | None) -> None:
+    def decide(self, data: st.DataObject, any_word: bool, wrong: str, request_id: str | None) -> None:
         id = self.some(data)
+        found = self.board.interrupts.get(id)
+        words = sorted(DECISIONS) if any_word or found is None else ANSWERS[found.question.kind]
+        word = data.draw(st.sampled_from(words))
         envelope = {"by": "ann", "request_id": request_id, **({wrong: "0" * 16} if wrong else {})}
         request = parse_decision(id, {**DECISIONS[word], **envelope})
         before = self.board.model_copy(deep=True)
@@ -131,6 +134,14 @@ class Model(RuleBasedStateMachine):
             for i in found
             if i.is_open and word in ANSWERS[i.question.kind] and (i.expires is None or self.now < i.expires)
         ]
+
+    @precondition(lambda self: self.replies)
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        request, reply = self.replies[data.draw(st.sampled_from(sorted(self.replies)))]
+        before = self.board.model_copy(deep=True)
+        assert self.board.settle(request, self.now) == reply
+        assert self.board == before
 
     @rule(data=st.data(), word=st.sampled_from(sorted(DECISIONS)))
     def decide_several(self, data: st.DataObject, word: str) -> None:
@@ -181,9 +192,13 @@ class Model(RuleBasedStateMachine):
             with pytest.raises(DecisionRefused):
                 self.board.withdraw(request, self.now)
 
-    @rule(seconds=st.integers(1, 6))
+    @rule(seconds=st.integers(1, 3))
     def pass_time(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
+
+    @rule()
+    def timers_fire(self) -> None:
+        """Later than the questions end, at times: what is over takes no decision even before."""
         for interrupt in self.board.open:
             if interrupt.expires is not None and self.now >= interrupt.expires:
                 self.board.close(interrupt.id, "expired", interrupt.expires)
@@ -222,4 +237,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestBoard = Model.TestCase
-TestBoard.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBoard.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
