@@ -5,6 +5,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from protocol.run import RunRequest, RunResult
 from tests.kit import Run, eventually, house, says
 
 ROOT = Path(__file__).parents[2]
+TURNS = 1_000
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -64,30 +66,79 @@ def resident(pid: int) -> int:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
-async def test_a_worker_grows_by_a_few_kilobytes_a_turn_and_no_more(
-    client: Client, server: DevServer, tmp_path: Path
-) -> None:
-    """1,000 turns: what a cached run and its conversation hold in memory, over the last half under 16 KB a turn"""
-    queue = f"memory-{uuid.uuid4()}"
-    async with worker(server, queue, tmp_path) as pid:
-        handle = await client.start_workflow(
+@dataclass
+class Life:
+    """A conversation as it was measured from outside."""
+
+    kilobytes: list[int] = field(default_factory=list)
+    """What the worker held after each turn."""
+    history: dict[int, int] = field(default_factory=dict)
+    """Bytes of history on all pages, after so many turns."""
+    pages: int = 0
+
+    @property
+    def growth(self) -> float:
+        """KB per turn that the worker grew by over the last half."""
+        half = self.kilobytes[len(self.kilobytes) // 2 :]
+        first, last = sorted(half[:50])[25], sorted(half[-50:])[25]
+        return (last - first) / len(half)
+
+
+async def history_bytes(client: Client, id: str) -> int:
+    total = 0
+    async for page in client.list_workflows(f"WorkflowId = '{id}'"):
+        described = await client.get_workflow_handle(id, run_id=page.run_id).describe()
+        total += described.raw_description.workflow_execution_info.history_size_bytes
+    return total
+
+
+@pytest.fixture(scope="module")
+async def life(client: Client, server: DevServer, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """A thousand turns, served by a process that does nothing else."""
+    life, id = Life(), f"memory-{uuid.uuid4()}"
+    async with worker(server, id, tmp_path_factory.mktemp("worker")) as pid:
+        await client.start_workflow(
             "AgentRun",
             RunRequest(task="hello", agent=Chat(name="bank"), chat=True),
-            id=f"memory-{uuid.uuid4()}",
-            task_queue=queue,
+            id=id,
+            task_queue=id,
         )
-        run = Run(client.get_workflow_handle(handle.id, result_type=RunResult))
-        kilobytes: list[int] = []
-        for turns in range(2, 1_002):  # the first two answer the opening line
+        run = Run(client.get_workflow_handle(id, result_type=RunResult))
+        for turns in range(1, TURNS + 1):
+            if turns > 2:  # the first two answer the opening line
+                await run.update("say", {"text": f"after {turns}"})
 
             async def heard(turns: int = turns) -> bool:
-                return (await run.tree()).agents[0].turns == turns
+                return (await run.tree()).agents[0].turns >= turns
 
             await eventually(heard, f"turn {turns}")
-            kilobytes.append(resident(pid))
-            await run.update("say", {"text": f"after {turns}"})
+            life.kilobytes.append(resident(pid))
+            if turns in (TURNS // 2, TURNS):
+                life.history[turns] = await history_bytes(client, id)
         await run.update("end", {})
-        assert (await run.result()).status == "completed"
-        half = kilobytes[len(kilobytes) // 2 :]
-        first, last = sorted(half[:50])[25], sorted(half[-50:])[25]
-        assert last - first < 16 * 500, half[::25]
+        result = await run.result()
+        assert result.status == "completed"
+        life.pages = result.pages
+    return life
+
+
+async def test_history_grows_linearly_with_a_conversation(life: Life) -> None:
+    """The second half of a thousand turns takes the bytes of the first, page turns included"""
+    assert life.pages >= 2
+    half, whole = life.history[TURNS // 2], life.history[TURNS]
+    assert (whole - half) / half < 1.2, life.history
+
+
+async def test_a_worker_grows_by_a_few_kilobytes_a_turn_and_no_more(life: Life) -> None:
+    """What holds today; what is wanted is 1 KB, below"""
+    assert life.growth < 16, life.kilobytes[::25]
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    reason="6 to 10 KB a turn: a cached run and the worker's copy of its conversation are about 3 KB of Python "
+    "objects a turn, and what is native as much again",
+)
+async def test_a_worker_stays_within_a_kilobyte_a_turn(life: Life) -> None:
+    """What is wanted, and does not hold yet: over the last half of a thousand turns, flat within 1 KB a turn"""
+    assert life.growth < 1, life.kilobytes[::25]
