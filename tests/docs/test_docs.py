@@ -23,7 +23,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.model import Prompt
-from devserver import dev_server
+from devserver import DevServer, dev_server
 from protocol.messages import Asked, Reply, Tool
 from tests.kit import eventually
 from tests.loopback import loopback
@@ -70,12 +70,24 @@ def support(prompt: Prompt) -> Reply:
 
 
 @pytest.fixture(scope="module")
+async def server() -> AsyncIterator[DevServer]:
+    """One for these pages alone: they list what waits, of all runs."""
+    async with dev_server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+async def client(server: DevServer) -> Client:
+    return await Client.connect(server.address)
+
+
+@pytest.fixture(scope="module")
 async def environment(
-    tmp_path_factory: pytest.TempPathFactory,
+    server: DevServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[str, str]]:
-    """A server of its own, since the pages list what waits, a worker that serves the scenarios, a model on loopback, and the commands of this environment."""
+    """A worker that serves the scenarios, a model on loopback, and the commands of this environment."""
     home = tmp_path_factory.mktemp("home")
-    async with dev_server() as server, loopback(support) as model:
+    async with loopback(support) as model:
         variables = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
             "HOME": str(home),
