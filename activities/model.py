@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+from pydantic import ConfigDict, TypeAdapter
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
+from protocol.address import Address
 from protocol.agents import ModelSpec
+from protocol.kept import Kept
 from protocol.messages import Assistant, Message, Reply, ToolOffer, call_ids, mark, place, spoken
 from protocol.work import COMPLETE, CONVERSATION, Brief, ConversationPage, ConversationQuery, ModelRequest
 
@@ -27,6 +30,8 @@ MAX_REPLY_BYTES = 1_000_000
 """Of one reply; what does not fit into a payload would be tried again and again."""
 QUERY_TIMEOUT = timedelta(seconds=10)
 QUERY_ATTEMPTS = 12
+
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(cache_strings="keys"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +70,7 @@ class Conversation:
     """
 
     brief: Brief | None = None
-    messages: list[Message] = field(default_factory=list)
+    messages: Kept[Message] = field(default_factory=lambda: Kept(_MESSAGE))
     page: str = ""
     size: int = 0
 
@@ -88,7 +93,7 @@ class Remembered:
         )
 
     def put(self, key: tuple[str, str], conversation: Conversation) -> None:
-        conversation.size = sum(len(message.content or "") + 200 for message in conversation.messages)
+        conversation.size = conversation.messages.size
         self._drop(key)  # of another attempt
         self._found[key] = conversation
         self._bytes += conversation.size
@@ -154,8 +159,9 @@ class ModelActivities:
                 type="ReplyTooLarge",
                 non_retryable=True,
             )
-        conversation.messages.append(_as_recorded(reply, conversation.messages))
-        self._remembered.put(key, conversation)
+        if reply.calls or Address.parse(request.agent).is_root:  # else these words are the agent's answer
+            conversation.messages.append(_as_recorded(reply, prompt.messages))
+            self._remembered.put(key, conversation)
         return reply
 
     async def _conversation(self, request: ModelRequest, known: Conversation) -> Conversation:
@@ -163,16 +169,17 @@ class ModelActivities:
         if request.tail is not None:
             base = request.length - len(request.tail)
             if base == 0 or (len(known.messages) >= base and mark(known.messages[base - 1]) == request.after):
-                messages = [*known.messages[:base], *request.tail]
                 brief = request.brief or known.brief
                 if brief is not None:
-                    return Conversation(brief, messages, known.page)
+                    known.messages.cut(base)
+                    known.messages.extend(request.tail)
+                    return Conversation(brief, known.messages, known.page)
         return await self._asked(request, known)
 
     async def _asked(self, request: ModelRequest, known: Conversation) -> Conversation:
         brief = request.brief or known.brief
-        said = _up_to(request.after, known.messages) if brief is not None else []
-        conversation = Conversation(brief, said, known.page)
+        known.messages.cut(_length_up_to(request.after, known.messages) if brief is not None else 0)
+        conversation = Conversation(brief, known.messages, known.page)
         while len(conversation.messages) < request.length or conversation.brief is None:
             page = await _query(
                 ConversationQuery(agent=request.agent, start=len(conversation.messages), stop=request.length)
@@ -186,10 +193,11 @@ class ModelActivities:
         return conversation
 
 
-def _up_to(after: str, messages: Sequence[Message]) -> list[Message]:
-    """The messages up to the last reply, if that is the one marked *after*: the rest may be of another attempt."""
+def _length_up_to(after: str, messages: Sequence[Message]) -> int:
+    """How many messages there are up to the last reply, if that is the one marked *after*: the rest may be of
+    another attempt."""
     last = max((n for n, message in enumerate(messages, 1) if isinstance(message, Assistant)), default=0)
-    return list(messages[:last]) if last and mark(messages[last - 1]) == after else []
+    return last if last and mark(messages[last - 1]) == after else 0
 
 
 def _as_recorded(reply: Reply, before: Sequence[Message]) -> Assistant:

@@ -126,6 +126,11 @@ class Address:
         return tuple(segment.name for segment in self.segments)
 
     @property
+    def is_root(self) -> bool:
+        """Whether this is the agent that the run was started with."""
+        return len(self.segments) == 1
+
+    @property
     def parent(self) -> "Address":
         return Address(self.segments[:-1])
 

@@ -1,13 +1,16 @@
 """What a run is started with, everything it knows, and what it ends with."""
 
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, overload
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, model_validator
+from pydantic_core import CoreSchema, core_schema
 
 from protocol.agents import AgentSpec, Deadline, ModelSpec, check_tree
 from protocol.board import Audit, Board
 from protocol.errors import BadTree
 from protocol.interrupts import Closed
+from protocol.kept import Kept
 from protocol.messages import Message, Reply
 from protocol.record import Ledger, Record, absent, empty
 from protocol.work import Given, Interrupted
@@ -82,6 +85,59 @@ class Turn(Ledger):
     limit: bool = absent(False)
 
 
+class Turns(Sequence[Turn]):
+    """The turns of one agent, in order. Only the last one changes in place; those before it are kept as text, and
+    a look at one of them gives a copy."""
+
+    __slots__ = ("_last", "_past")
+
+    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+        self._past: Kept[Turn] = Kept(_TURN)
+        self._last: Turn | None = None
+        for turn in turns:
+            self.append(turn)
+
+    def __len__(self) -> int:
+        return len(self._past) + (self._last is not None)
+
+    @overload
+    def __getitem__(self, at: int) -> Turn: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Turn]: ...
+    def __getitem__(self, at: int | slice) -> Turn | list[Turn]:
+        if isinstance(at, slice):
+            return list(self)[at]
+        if self._last is not None and at in (-1, len(self) - 1):
+            return self._last
+        return self._past[at if at >= 0 else at + 1]
+
+    def __iter__(self) -> Iterator[Turn]:
+        yield from self._past
+        if self._last is not None:
+            yield self._last
+
+    def append(self, turn: Turn) -> None:
+        if self._last is not None:
+            self._past.append(self._last)
+        self._last = turn
+
+    def rewrite(self, at: int, turn: Turn) -> None:
+        """Put *turn* in the place of an earlier one."""
+        self._past[at] = turn
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        turns = core_schema.generator_schema(handler.generate_schema(Turn))  # read and written one by one
+        return core_schema.no_info_after_validator_function(
+            cls,
+            turns,
+            serialization=core_schema.plain_serializer_function_ser_schema(iter, return_schema=turns),
+        )
+
+
+_TURN = TypeAdapter(Turn)
+
+
 class Memory(Ledger):
     """Everything that one agent remembers.
 
@@ -89,7 +145,7 @@ class Memory(Ledger):
     is what is asked at its own address: a breakpoint, a step's tool call, a review.
     """
 
-    turns: list[Turn] = empty(list)
+    turns: Turns = empty(Turns)
     visits: dict[str, int] = empty(dict)
     calls_made: int = absent(0)
     call: Call | None = absent()

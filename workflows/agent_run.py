@@ -178,7 +178,7 @@ class AgentRun(AsksPeople):
     def _answer_open_calls(self, said: Callable[[Segment], str]) -> None:
         """Leave valid conversations: every call has its tool message, *said* of its place."""
         for memory in self._state.memories.values():
-            for call in [call for turn in memory.turns for call in turn.calls if call.outcome is None]:
+            for call in [call for turn in memory.turns[-1:] for call in turn.calls if call.outcome is None]:
                 call.outcome, call.status = said(Address.parse(call.segment).last), "cancelled"
 
     def _result(self, answer: Answer) -> RunResult:
@@ -349,6 +349,7 @@ def _read_request(args: Sequence[Any]) -> tuple[str | None, RunRequest]:
         request = read(_REQUEST, value)
         if request.state is not None and workflow.info().continued_run_id is None:
             raise BadInput("state is a run's own luggage: leave it out")
+        value.pop("state", None)  # the SDK keeps the input as long as the run lives
         return None, request
     except ValidationError as error:
         problem = explain(error)

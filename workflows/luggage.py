@@ -6,7 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from protocol import strict_json, texts
-    from protocol.run import Call, Memory, RunRequest, RunResult, RunState
+    from protocol.run import RunRequest, RunResult, RunState
 
 TURN_AT = 1024 * 1024
 """Bytes of state at which the page is turned: luggage over 2 MiB would wedge the run."""
@@ -33,28 +33,20 @@ def lighten(state: RunState) -> int:
     weight, stubbed = weigh(state), 0
     if weight <= TURN_AT:
         return 0
-    for call in _old_calls(state.memories):
-        if weight <= STUB_DOWN_TO:
-            break
-        assert call.outcome is not None
-        stub = texts.stub(len(call.outcome))
-        saved = len(call.outcome.encode()) - len(stub)
-        if saved > 200:
-            call.outcome = stub
-            weight -= saved
-            stubbed += 1
+    for memory in state.memories.values():
+        for n, turn in enumerate(memory.turns[:-1]):
+            if weight <= STUB_DOWN_TO:
+                return stubbed
+            for call in turn.calls:
+                outcome = call.outcome or ""
+                stub = texts.stub(len(outcome))
+                saved = len(outcome.encode()) - len(stub)
+                if saved > 200:
+                    call.outcome = stub
+                    weight -= saved
+                    stubbed += 1
+            memory.turns.rewrite(n, turn)
     return stubbed
-
-
-def _old_calls(memories: dict[str, Memory]) -> list[Call]:
-    """The answered calls of every turn but the last of each agent, oldest first."""
-    return [
-        call
-        for memory in memories.values()
-        for turn in memory.turns[:-1]
-        for call in turn.calls
-        if call.outcome is not None
-    ]
 
 
 def fitting(result: RunResult) -> RunResult:

@@ -71,7 +71,7 @@ class Scope:
 
     @property
     def is_root(self) -> bool:
-        return len(self.address.segments) == 1
+        return self.address.is_root
 
     @property
     def task(self) -> str:

@@ -1,12 +1,15 @@
 """Long lives: linear in history, and bounded in the memory of the worker that serves them."""
 
 import asyncio
+import os
+import re
 import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import pytest
 from temporalio.client import Client
@@ -14,38 +17,21 @@ from temporalio.client import Client
 from devserver import DevServer
 from protocol.agents import Chat, Loop, Review
 from protocol.run import RunRequest, RunResult
-from tests.kit import Run, eventually, house, says
+from tests.kit import Run, eventually
 
 ROOT = Path(__file__).parents[2]
 TURNS = 1_000
+ALLOCATOR = dict(re.findall(r"(MALLOC_\w+)=(\d+)", (ROOT / "Dockerfile").read_text()))
+"""Without these a worker of many threads keeps what it freed, up to some megabytes more or less."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-async def test_a_loop_of_two_hundred_rounds(client: Client) -> None:
-    async with house(client, [], lambda prompt: says(f"draft {len(prompt.messages)}")) as h:
-        tree = Loop(name="editor", children=(Chat(name="writer"), Review(name="reviewer")), max_rounds=300)
-        started = await h.start(tree)
-        run = Run(client.get_workflow_handle(started.id, result_type=RunResult))
-        for n in range(1, 201):
-            id = "editor>reviewer" if n == 1 else f"editor>reviewer#{n}"
-
-            async def asked(id: str = id) -> bool:
-                return [each.id for each in await run.pending()] == [id]
-
-            await eventually(asked, id)
-            last = n == 200
-            await run.decide(
-                id, {"decision": "accept"} if last else {"decision": "revise", "feedback": f"f{n}"}
-            )
-        result = await run.result()
-        assert (result.status, result.answer) == ("completed", "draft 399")
-        assert len(h.model.prompts) == 200
 
 
 @asynccontextmanager
 async def worker(server: DevServer, queue: str, folder: Path) -> AsyncIterator[int]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.durability.serve", server.address, queue, str(folder)), cwd=ROOT
+        *(sys.executable, "-m", "tests.durability.serve", server.address, queue, str(folder)),
+        cwd=ROOT,
+        env={**os.environ, **ALLOCATOR},
     )
 
     async def serves() -> bool:
@@ -80,8 +66,8 @@ class Life:
     def growth(self) -> float:
         """KB per turn that the worker grew by over the last half."""
         half = self.kilobytes[len(self.kilobytes) // 2 :]
-        first, last = sorted(half[:50])[25], sorted(half[-50:])[25]
-        return (last - first) / len(half)
+        tenth = len(half) // 10
+        return (median(half[-tenth:]) - median(half[:tenth])) / (len(half) - tenth)
 
 
 async def history_bytes(client: Client, id: str) -> int:
@@ -130,15 +116,31 @@ async def test_history_grows_linearly_with_a_conversation(life: Life) -> None:
 
 
 async def test_a_worker_grows_by_a_few_kilobytes_a_turn_and_no_more(life: Life) -> None:
-    """What holds today; what is wanted is 1 KB, below"""
-    assert life.growth < 16, life.kilobytes[::25]
+    """2 to 3 KB a turn over the last half of a thousand: what was said is half a kilobyte of it, as text; the rest is
+    what the allocators keep for later"""
+    assert life.growth < 4, life.kilobytes[::25]
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="6 to 10 KB a turn: a cached run and the worker's copy of its conversation are about 3 KB of Python "
-    "objects a turn, and what is native as much again",
-)
-async def test_a_worker_stays_within_a_kilobyte_a_turn(life: Life) -> None:
-    """What is wanted, and does not hold yet: over the last half of a thousand turns, flat within 1 KB a turn"""
-    assert life.growth < 1, life.kilobytes[::25]
+async def test_a_loop_of_two_hundred_rounds(client: Client, server: DevServer, tmp_path: Path) -> None:
+    """By itself, in linear history, and in a worker that keeps of each round no more than its answers and its audit"""
+    tree = Loop(name="editor", children=(Chat(name="writer"), Review(name="reviewer")), max_rounds=300)
+    life, id = Life(), f"loop-{uuid.uuid4()}"
+    async with worker(server, id, tmp_path) as pid:
+        await client.start_workflow("AgentRun", RunRequest(task="note", agent=tree), id=id, task_queue=id)
+        run = Run(client.get_workflow_handle(id, result_type=RunResult))
+        for n in range(1, 201):
+            interrupt = "editor>reviewer" if n == 1 else f"editor>reviewer#{n}"
+
+            async def asked(interrupt: str = interrupt) -> bool:
+                return [each.id for each in await run.pending()] == [interrupt]
+
+            await eventually(asked, interrupt)
+            life.kilobytes.append(resident(pid))
+            if n in (100, 200):
+                life.history[n] = await history_bytes(client, id)
+            revise = {"decision": "revise", "feedback": f"f{n}"}
+            await run.decide(interrupt, {"decision": "accept"} if n == 200 else revise)
+        result = await run.result()
+    assert (result.status, result.answer, len(result.audit.closed)) == ("completed", "done", 200)
+    assert (life.history[200] - life.history[100]) / life.history[100] < 1.2, life.history
+    assert life.growth < 30, life.kilobytes[::10]
