@@ -423,7 +423,10 @@ def inbox(
         typer.Option("--kind", help="Of the rows shown: approval, review, feedback, follow_up, custom."),
     ] = None,
     prefix: Annotated[
-        str | None, typer.Option("--prefix", metavar="ID", help="Of the rows shown: ids that start so.")
+        str | None,
+        typer.Option(
+            "--prefix", metavar="ID", help="Of the rows shown: ids of runs or interrupts that start so."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="Rows of a page.")] = 20,
     page: Annotated[str | None, typer.Option("--page", help="The page that an earlier one named.")] = None,
@@ -457,7 +460,7 @@ async def _inbox(
         questions = await client.look_into(found.rows)
         return _narrowed(found, questions, kind, prefix)
 
-    if watch and not as_json:
+    if watch and not as_json and out.is_terminal:
         from rich.console import Group
         from rich.live import Live
 
@@ -488,22 +491,24 @@ async def _inbox(
 def _narrowed(
     found: InboxPage, questions: dict[str, PendingPage | SignoffError], kind: str | None, prefix: str | None
 ) -> tuple[InboxPage, dict[str, PendingPage | SignoffError]]:
-    """Only the rows, and of each only the questions, that fit; a row that cannot be looked into fits by its ids."""
+    """Only the rows, and of each only the questions, that fit; a row that cannot be looked into fits by its ids. A
+    *prefix* is that of a run's id or of an interrupt's."""
     rows: list[Described] = []
     narrowed: dict[str, PendingPage | SignoffError] = {}
     for row in found.rows:
         seen = questions[row.id]
+        start = "" if prefix is None or row.id.startswith(prefix) else prefix
         if isinstance(seen, PendingPage):
             fitting = tuple(
                 each
                 for each in seen.interrupts
-                if (kind is None or each.question.kind == kind) and each.id.startswith(prefix or "")
+                if (kind is None or each.question.kind == kind) and each.id.startswith(start)
             )
-            if not fitting and (kind is not None or prefix is not None or not seen.interrupts):
+            if not fitting and (kind is not None or start or not seen.interrupts):
                 continue  # decided since visibility heard of it, or not meant
-            count = seen.count if kind is None and prefix is None else len(fitting)
+            count = seen.count if kind is None and not start else len(fitting)
             seen = seen.model_copy(update={"interrupts": fitting, "count": count})
-        elif prefix is not None and not any(id.startswith(prefix) for id in row.ids):
+        elif start and not any(id.startswith(start) for id in row.ids):
             continue
         rows.append(row)
         narrowed[row.id] = seen

@@ -210,7 +210,11 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> None:
 def inbox(page: InboxPage, found: dict[str, PendingPage | SignoffError], *, full: bool) -> RenderableType:
     """The runs that wait: a table where there is room for one, else one under the other."""
     if not page.rows:
-        return styled(("Nothing waits for a decision.", "green"))
+        return styled(
+            ("Nothing that fits waits on this page.", "yellow")
+            if page.total
+            else ("Nothing waits for a decision.", "green")
+        )
     if out.width >= WIDE:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), expand=True, show_edge=False)
         for name, ratio in (("RUN", 3), ("AGENT", 2), ("SINCE", 1), ("WAITS FOR", 8)):

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -29,8 +29,11 @@ class Screen:
     raw: bytes
 
 
-def at_terminal(cli: Cli, words: Sequence[str], typed: Sequence[tuple[str, str]]) -> Screen:
-    """Run a command at a terminal; each time the first text of *typed* appears, the second is typed."""
+def at_terminal(
+    cli: Cli, words: Sequence[str], typed: Sequence[tuple[str, str | Callable[[], str]]]
+) -> Screen:
+    """Run a command at a terminal; each time the first text of *typed* appears, the second is typed, or done first
+    what it calls."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, cli.columns, 0, 0))
     environment = {**cli.env, "TERM": "xterm"}
@@ -64,7 +67,8 @@ def at_terminal(cli: Cli, words: Sequence[str], typed: Sequence[tuple[str, str]]
                 break
             if steps and steps[0][0] in _plain(said[seen:]):
                 seen = len(said)
-                os.write(ours, steps.pop(0)[1].encode())
+                keys = steps.pop(0)[1]
+                os.write(ours, (keys if isinstance(keys, str) else keys()).encode())
         else:
             pytest.fail(f"it did not end; on the screen: {_plain(said)[-500:]}")
     finally:

@@ -1,12 +1,15 @@
 """Somebody sits at the terminal: is asked, thinks again, and leaves."""
 
 import os
+import signal
 import stat
+import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import PLENTY, Cli
 from tests.cli.terminal import CTRL_C, CTRL_D, at_terminal
 
 CHOOSE = "[q]uit:"
@@ -134,3 +137,40 @@ def test_a_terminal_is_sent_no_code_of_a_stranger(cli: Cli) -> None:
     assert b"\x1b]0" not in screen.raw
     assert b"\x07" not in screen.raw
     assert "\\x1b]0;owned\\x07" in screen.text
+
+
+def test_an_inbox_that_is_watched_shows_what_comes_until_it_is_left(cli: Cli) -> None:
+    """It keeps itself live: the run that is started meanwhile appears, and nothing is decided by looking"""
+    first = cli.started("approval", "--id", f"live-a-{uuid.uuid4().hex[:6]}")
+    ids = [first]
+
+    def another() -> str:
+        ids.append(cli.started("approval", "--id", f"live-b-{uuid.uuid4().hex[:6]}"))
+        return ""
+
+    screen = at_terminal(
+        cli, ["inbox", "-n", "500", "--watch", "--prefix", "live-"], [(first, another), ("live-b-", CTRL_C)]
+    )
+    assert screen.code == 130
+    assert "Ctrl-C ends" in screen.text
+    assert all(cli("approve", id).code == 0 for id in ids)
+
+
+def test_an_inbox_is_watched_through_a_pipe(cli: Cli) -> None:
+    """One look after the other, each whole"""
+    id = cli.started("approval", "--id", f"piped-{uuid.uuid4().hex[:6]}")
+    for words in ([], ["--json"]):
+        with subprocess.Popen(
+            cli.command("inbox", "-n", "500", "--watch", "--prefix", id, *words),
+            env=cli.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(2):
+                while id not in process.stdout.readline():
+                    assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PLENTY) == 130
+    assert cli("approve", id).code == 0
