@@ -1,5 +1,6 @@
 """One real Temporal dev server for a session of tests."""
 
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,6 +8,9 @@ from temporalio.client import Client
 
 from converter import DATA_CONVERTER
 from devserver import DevServer, dev_server
+
+# A shell ignores Ctrl-C for what it runs in the background, and so would every process that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ async def test_a_decision_from_typescript(client: Client, server: DevServer, tmp
     [example] = [b for b in blocks(ROOT / "docs" / "services.md") if b.word == "decide.mjs"]
     (tmp_path / "decide.mjs").write_text(example.text)
     (tmp_path / "package.json").write_text('{"private": true}')
-    await command(tmp_path, "npm", "install", "--no-audit", "--no-fund", "@temporalio/client")
+    await command(tmp_path, "npm", "install", "--no-audit", "--no-fund", "@temporalio/client@1")
     async with bank(client, [calls(("pay", "p1", {"amount": 1})), says("done")]) as (h, agent, effects):
         run = await h.start(agent, id=f"typescript-{uuid.uuid4()}")
         [waiting] = await run.waiting(1)
