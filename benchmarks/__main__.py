@@ -132,7 +132,7 @@ def plot(samples: Samples, file: Path) -> None:
     pyplot.plot([r["turns"] for r in rows], [r["bytes"] / 1e6 for r in rows], marker="o", label="Signoff")
     pyplot.xlabel("turns of 1 KB arguments and 1 KB results")
     pyplot.ylabel("history, MB")
-    pyplot.title("History grows with the conversation, not with its square")
+    pyplot.title("History of a conversation, on all its pages")
     pyplot.grid(alpha=0.3)
     pyplot.tight_layout()
     pyplot.savefig(file, dpi=120)
