@@ -4,14 +4,15 @@ Where no type is asked for, it never raises: what cannot be read, or means harm 
 overflow), comes out as `Undecodable` with a reason, so that handlers can refuse it in words.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, DefaultPayloadConverter
 
 from protocol import strict_json
+from protocol.errors import BadInput
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,15 @@ class StrictPayloadConverter(PydanticPayloadConverter):
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=StrictPayloadConverter)
+
+
+def strict(existing: DataConverter | None) -> DataConverter:
+    """*existing* with our payload converter: its codec, that encrypts perhaps, stays. Raises `BadInput` if it has a
+    payload converter of its own."""
+    if existing is None:
+        return DATA_CONVERTER
+    replaced = (DefaultPayloadConverter, PydanticPayloadConverter, StrictPayloadConverter)
+    if existing.payload_converter_class not in replaced:
+        name = existing.payload_converter_class.__name__
+        raise BadInput(f"runs need Signoff's payload converter, and the client has '{name}': leave it out")
+    return replace(existing, payload_converter_class=StrictPayloadConverter)

@@ -10,7 +10,7 @@ from temporalio.worker import Worker, WorkerConfig
 from activities.model import ChatModel, ModelActivities
 from activities.tools import FunctionTool, Toolbox
 from client import Client
-from converter import DATA_CONVERTER
+from converter import strict
 from workflows.agent_run import AgentRun
 from workflows.sandbox import sandbox
 
@@ -37,7 +37,8 @@ def plugin(
     """A plugin for ``Client.connect(plugins=[…])``; workers made from that client serve runs with these tools.
 
     *models* by provider, ``""`` the default; without any, the OpenAI-compatible endpoint that the environment
-    names. Raises `BadInput` for two tools of one activity type.
+    names. The client's codec stays. Raises `BadInput` for two tools of one activity type, and in ``connect`` for a
+    client with a payload converter of its own.
     """
     if models is None:
         from activities.openai_model import OpenAIModel  # half a second to import, for those who use it
@@ -47,7 +48,7 @@ def plugin(
     atexit.register(time.sleep, 0.1)
     return SignoffPlugin(
         "signoff",
-        data_converter=DATA_CONVERTER,
+        data_converter=strict,
         workflows=[AgentRun],
         activities=[ModelActivities(models).complete, *Toolbox(tools).activities()],
         workflow_runner=sandbox,

@@ -1,9 +1,13 @@
 """What user code can do with the one name it imports."""
 
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client as Temporal
+from temporalio.converter import CompositePayloadConverter, DataConverter, PayloadCodec
 from temporalio.worker import Worker
 
 import signoff
@@ -62,6 +66,62 @@ async def test_a_worker_with_the_plugin_registers_the_search_attributes_before_i
             client = signoff.Client(temporal, task_queue="facade")
             started = await client.start(signoff.RunRequest(task="Say hello.", agent=signoff.chat("greeter")))
             assert (await client.result(started.id)).answer == "hello"
+
+
+class Hidden(PayloadCodec):
+    """Makes every payload unreadable, and readable again."""
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [
+            Payload(metadata={"encoding": b"binary/hidden"}, data=zlib.compress(each.SerializeToString()))
+            for each in payloads
+        ]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [
+            Payload.FromString(zlib.decompress(each.data))
+            if each.metadata["encoding"] == b"binary/hidden"
+            else each
+            for each in payloads
+        ]
+
+
+async def test_a_codec_of_ones_own_stays_and_nothing_is_written_in_clear(server: DevServer) -> None:
+    script = lines(
+        [calls(("refund", "c1", {"order": "a-secret-order", "amount": 250})), says("a-secret-end")]
+    )
+    plugin = signoff.plugin(tools=[refund], models={"": signoff.ScriptedModel({"": script})})
+    temporal = await Temporal.connect(
+        server.address, plugins=[plugin], data_converter=DataConverter(payload_codec=Hidden())
+    )
+    async with Worker(temporal, task_queue="hidden"):
+        client = signoff.Client(temporal, task_queue="hidden")
+        support = signoff.chat("support", instructions="a-secret-way", tools=[refund])
+        started = await client.start(signoff.RunRequest(task="a-secret-task", agent=support))
+
+        async def asked() -> object:
+            return (await client.pending(started.id)).interrupts
+
+        await eventually(asked, "one question")
+        await client.decide(
+            started.id, "support>refund:c1", {"decision": "approve", "comment": "a-secret-word"}
+        )
+        assert (await client.result(started.id)).answer == "a-secret-end"
+        history = await temporal.get_workflow_handle(started.id).fetch_history()
+        assert "a-secret" not in history.to_json()
+        assert not any(b"a-secret" in event.SerializeToString() for event in history.events)
+
+
+async def test_a_payload_converter_of_ones_own_is_refused(server: DevServer) -> None:
+    class Own(CompositePayloadConverter):
+        pass
+
+    with pytest.raises(signoff.BadInput, match="'Own'"):
+        await Temporal.connect(
+            server.address,
+            plugins=[signoff.plugin(models={})],
+            data_converter=DataConverter(payload_converter_class=Own),
+        )
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,13 @@ def read(path: Path) -> WorkflowHistory:
     return WorkflowHistory.from_json(path.stem, path.read_text())
 
 
-def test_there_is_a_waiting_and_a_finished_history_of_every_pattern() -> None:
+def test_there_is_a_waiting_a_finished_and_a_carried_history_of_every_pattern() -> None:
     """B115"""
-    wanted = {f"{name}.{state}" for name in SCENARIOS for state in ("paused", "finished")}
+    wanted = {f"{name}.{state}" for name in SCENARIOS for state in ("paused", "finished", "page")}
     assert {path.stem for path in HISTORIES} == wanted
+    for path in HISTORIES:
+        carried = read(path).events[0].workflow_execution_started_event_attributes
+        assert bool(carried.continued_execution_run_id) == (".page" in path.name)
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
