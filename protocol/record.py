@@ -75,6 +75,8 @@ def explain(error: ValidationError, most: int = 5) -> str:
                 said.append(f"unknown field '{where}'")
             case "missing":
                 said.append(f"field '{where}' is missing")
+            case "union_tag_not_found":
+                said.append(f"{where}: field {detail['msg'].rpartition(' ')[2]} is missing")
             case _:
                 said.append(f"{where}: {detail['msg'].removeprefix('Value error, ')}")
     rest = error.error_count() - len(said)

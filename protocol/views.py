@@ -96,9 +96,9 @@ class SeenAgent(Record):
 
 class Tree(Record):
     """Query ``tree``: every agent that the run has entered, parents first. Finished ones of earlier pages may be
-    missing."""
+    missing. `status` is ``waiting`` or ``running``, or how the run ended."""
 
     run: str
-    status: Literal["waiting", "running"]
+    status: str
     agents: tuple[SeenAgent, ...]
     more: bool = False

@@ -66,6 +66,7 @@ class AgentRun(AsksPeople):
         self._weight = 0 if request.state is None else luggage.weigh(self._state)
         self._weight_at_start = self._weight
         self._carried = True
+        self._answer: Answer | None = None
 
     @workflow.run
     async def run(self, *args: Any) -> RunResult:
@@ -74,11 +75,11 @@ class AgentRun(AsksPeople):
         self.desk.publish()
         story = asyncio.create_task(self._story())
         try:
-            answer = await self._told_to_its_end(story)
+            self._answer = await self._told_to_its_end(story)
         except asyncio.CancelledError:
-            answer = await self._cancelled(story)
+            self._answer = await self._cancelled(story)
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return self._result(answer)
+        return self._result(self._answer)
 
     # -------------------------------------------------------------------------------------- the long life
 
@@ -299,24 +300,28 @@ class AgentRun(AsksPeople):
         seen: list[SeenAgent] = []
         room = PAGE_BYTES
         kinds = {address.names: spec.kind for address, spec in walk(self._request.agent)}
+        over = None if self._answer is None else self._answer.status
         for address, memory in self._state.memories.items():
-            agent = _seen(address, memory, kinds.get(Address.parse(address).names, "agent"), waiting)
+            kind = kinds.get(Address.parse(address).names, "agent")
+            agent = _seen(address, memory, kind, waiting, over or "running")
             room -= len(agent.model_dump_json())
             if room < 0:
                 break
             seen.append(agent)
         return Tree(
             run=self.desk.board.run,
-            status=self.desk.status,
+            status=over or self.desk.status,
             agents=tuple(seen),
             more=len(seen) < len(self._state.memories),
         )
 
 
-def _seen(address: str, memory: Memory, kind: str, waiting: list[str]) -> SeenAgent:
+def _seen(address: str, memory: Memory, kind: str, waiting: list[str], otherwise: str) -> SeenAgent:
+    """An agent as the tree shows it; *otherwise* is the status of what neither waits nor has ended by itself."""
+
     def status(place: str) -> str:
         below = any(id == place or id.startswith((f"{place}~", f"{place}>")) for id in waiting)
-        return "waiting" if below else "running"
+        return "waiting" if below else otherwise
 
     calls = memory.turns[-1].calls if memory.turns else []
     return SeenAgent(

@@ -60,12 +60,26 @@ async def test_a_pattern_started_with_an_unknown_field_is_refused_by_its_name(
 ) -> None:
     """B039: in the request or in the agent, at whatever depth a person may mistype."""
     scenario = SCENARIOS[name]
-    request = {**scenario.request(provider="").model_dump(mode="json"), "max_turnz": 3}
+    plain = scenario.request(provider="").model_dump(mode="json")
     async with house(client, scenario.tools, scenario.script) as h:
-        run = await start(server, client, h.queue, request)
-        with pytest.raises(Exception, match="Workflow execution failed") as failure:
-            await run.result()
-    assert "unknown field 'max_turnz'" in str(failure.value.__cause__)
+        for request in ({**plain, "max_turnz": 3}, *mistyped(plain, "agent")):
+            run = await start(server, client, h.queue, request)
+            with pytest.raises(Exception, match="Workflow execution failed") as failure:
+                await run.result()
+            why = str(failure.value.__cause__)
+            assert "unknown field '" in why
+            assert "max_turnz'" in why
+
+
+def mistyped(request: dict[str, Any], *path: str | int) -> list[dict[str, Any]]:
+    """The request with an unknown field in the agent at *path*, and with one in the first agent below, and so on."""
+    changed: Any = json.loads(json.dumps(request))
+    agent = changed
+    for part in path:
+        agent = agent[part]
+    below = next(((key, 0) for key in ("children", "agents") if agent.get(key)), None)
+    agent["max_turnz"] = 3
+    return [changed, *(mistyped(request, *path, *below) if below else ())]
 
 
 async def asked(run: Run) -> list[Any] | None:

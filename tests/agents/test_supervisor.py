@@ -201,3 +201,5 @@ async def test_the_nested_pattern_goes_on_with_a_new_worker(client: Client) -> N
     assert spoken[-1] == "pm_supervisor"
     allocated = [entry for entry in result.audit.closed if entry.tool == "allocate_budget"]
     assert [entry.outcome for entry in allocated] == ["approved"]
+    scheduled = [event.activity_task_scheduled_event_attributes for event in (await run.history()).events]
+    assert [each.activity_type.name for each in scheduled].count("allocate_budget") == 1

@@ -1,13 +1,17 @@
 """Every verb of the command line, on a real server with a real worker."""
 
+import asyncio
 import json
 import re
 import uuid
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client as Temporal
 
 from tests.cli.conftest import Cli
+from tests.kit import calls, says
+from tests.workflows.hands import bank
 
 CALL = "ticket_booker>BookTicket:call_1"
 
@@ -28,6 +32,7 @@ def ended(cli: Cli, id: str) -> dict[str, object]:
 
 
 def test_a_run_is_started_found_in_the_inbox_and_approved(cli: Cli) -> None:
+    """B119: processes that know the server's address alone"""
     id = cli.started("approval")
     row = next(row for row in cli("inbox", "--json", "-n", "500").json["rows"] if row["workflow_id"] == id)
     assert row["ids"] == [CALL]
@@ -148,11 +153,13 @@ def test_a_question_is_withdrawn(cli: Cli) -> None:
 
 
 def test_cancelling_says_what_it_came_to(cli: Cli) -> None:
+    """B105"""
     id = cli.started("approval")
     assert cli("cancel", id, "--reason", "not needed", "--json").json["status"] == "cancelled"
-    again = cli("cancel", id)
-    assert again.code == 1
-    assert f"the run '{id}' has ended (cancelled at " in again.err
+    for words in (["cancel", id], ["approve", id], ["approve", id, CALL]):
+        refused = cli(*words)
+        assert refused.code == 1, words
+        assert f"the run '{id}' has ended (cancelled at " in refused.err
 
 
 def test_only_a_conversation_is_spoken_to(cli: Cli) -> None:
@@ -363,3 +370,16 @@ def test_wrong_start_input_is_refused_before_it_is_sent(cli: Cli, text: str, rea
     said = cli("start", "--file", str(file))
     assert said.code == 1
     assert reason in said.err
+
+
+async def test_an_id_with_separators_in_it_is_named_as_it_is_shown(cli: Cli, client: Temporal) -> None:
+    """B077"""
+    async with bank(client, [calls(("pay", "a>b x#2", {"amount": 1})), says("done")]) as (h, agent, effects):
+        run = await h.start(agent)
+        [waiting] = await run.waiting(1)
+        assert "%3E" in waiting.id
+        shown = await asyncio.to_thread(cli, "show", run.id, waiting.id, "--json")
+        assert shown.json["id"] == waiting.id
+        assert (await asyncio.to_thread(cli, "approve", run.id, waiting.id)).code == 0
+        await run.result()
+        assert effects.count("pay") == 1

@@ -271,7 +271,7 @@ async def test_a_decision_by_signal_is_kept_while_no_worker_runs(
 async def test_a_run_started_from_exported_json_behaves_like_one_from_code(
     server: DevServer, client: Client, tmp_path: Path, name: str
 ) -> None:
-    """B039: started with the `temporal` program, from what `export` prints"""
+    """B039 B109: started with the `temporal` program, from what `export` prints; a new worker at every question"""
     queue = f"exported-{uuid.uuid4()}"
     environment = {"TEMPORAL_ADDRESS": server.address, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     exported = await asyncio.to_thread(
@@ -288,12 +288,12 @@ async def test_a_run_started_from_exported_json_behaves_like_one_from_code(
     file = tmp_path / "start.json"
     shuffled: dict[str, Any] = dict(reversed(json.loads(exported.stdout).items()))
     file.write_text(json.dumps(shuffled))
-    worker = subprocess.Popen(
-        [sys.executable, "worker.py", "--task-queue", queue],
-        cwd=ROOT,
-        env=environment,
-        stderr=subprocess.DEVNULL,
-    )
+
+    def new_worker() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "worker.py", "--task-queue", queue]
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+
+    worker = new_worker()
     try:
         id = f"exported-{uuid.uuid4()}"
         done = await asyncio.to_thread(
@@ -310,6 +310,9 @@ async def test_a_run_started_from_exported_json_behaves_like_one_from_code(
         while not ended.done():
             for listed in await run.pending():
                 if listed.id not in decided:
+                    worker.terminate()
+                    await asyncio.to_thread(worker.wait)
+                    worker = new_worker()
                     await run.decide(listed.id, variant.decide(listed, len(decided)))
                     decided.append(listed.id)
             await asyncio.wait([ended], timeout=0.05)

@@ -1,5 +1,6 @@
 """One record for each question and each refused attempt, readable from the finished run."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ from temporalio.client import Client
 
 from activities.tools import tool
 from protocol.agents import Deadline, Gate, follow_up
-from tests.kit import calls, eventually, says
+from tests.kit import Run, calls, eventually, says
 from tests.workflows.hands import bank, ids, refused, told
 from workflows.desk import PENDING, PENDING_COUNT, STATUS
 
@@ -18,7 +19,8 @@ APPROVE = {"decision": "approve"}
 
 
 async def test_every_question_leaves_one_record_with_all_facts(client: Client) -> None:
-    """B137 B061: approve, reject, edit, answer, expire, withdraw, and a refused duplicate"""
+    """B137 B061: approve, reject, edit, answer, expire, withdraw, cancel, and a refused duplicate; none of them a
+    failure"""
 
     @tool(review=True)
     def book(date: str) -> str:
@@ -37,7 +39,7 @@ async def test_every_question_leaves_one_record_with_all_facts(client: Client) -
             ("hurry", "late", {}),
             ("send", "gone", {"to": "x"}),
         ),
-        says("done"),
+        calls(("wipe", "last", {})),
     ]
     before = datetime.now(UTC)
     async with bank(client, script, book, hurry) as (h, agent, _):
@@ -58,6 +60,8 @@ async def test_every_question_leaves_one_record_with_all_facts(client: Client) -
 
         await eventually(on_record, "the refused duplicate")
         await run.decide("bank>follow_up:ask", {"decision": "answer", "answer": "me"}, by="fay")
+        await run.waiting(1)
+        await run.handle.cancel()
         result = await run.result()
         records = {entry.id.rpartition(":")[2]: entry for entry in result.audit.closed}
         assert {id: (e.outcome, e.by, e.reason) for id, e in records.items()} == {
@@ -67,9 +71,13 @@ async def test_every_question_leaves_one_record_with_all_facts(client: Client) -
             "ask": ("answered", "fay", "me"),
             "late": ("expired", None, None),
             "gone": ("withdrawn", "di", "obsolete"),
+            "last": ("cancelled", None, None),
         }
+        assert (
+            await run.events("ACTIVITY_TASK_FAILED", "WORKFLOW_TASK_FAILED", "WORKFLOW_EXECUTION_FAILED") == 0
+        )
         for entry in records.values():
-            assert before <= entry.created <= entry.decided <= datetime.now(UTC)
+            assert before <= entry.created < entry.decided <= datetime.now(UTC)
             assert entry.owner == "bank"
         assert records["edit"].tool == "book"
         assert (records["edit"].proposed, records["edit"].effective) == ('{"date":"15"}', '{"date":"16"}')
@@ -104,15 +112,15 @@ async def test_closed_questions_disappear_from_every_view(client: Client) -> Non
             assert not described.typed_search_attributes.get(PENDING_COUNT)
 
     async def all_gone() -> bool:
-        found = [
-            execution.id
-            async for execution in client.list_workflows(
-                "SignoffPendingCount > 0 AND ExecutionStatus = 'Running'"
-            )
-        ]
+        found = [execution.id async for execution in client.list_workflows("SignoffPendingCount > 0")]
         return not {expired.id, cancelled.id, decided.id} & set(found)
 
     await eventually(all_gone, "no row in visibility")
+
+
+async def works(run: Run) -> bool:
+    tree = await run.tree()
+    return tree.agents[0].calls[0].name == "hold"
 
 
 async def test_the_states_of_a_run_are_told_apart(client: Client) -> None:
@@ -122,8 +130,22 @@ async def test_the_states_of_a_run_are_told_apart(client: Client) -> None:
     def fatal() -> str:
         raise RuntimeError("down")
 
-    script = [calls(("pay", "p1", {"amount": 1})), calls(("fatal", "f", {}))]
-    async with bank(client, script, fatal) as (h, agent, _):
+    script = [calls(("pay", "p1", {"amount": 1})), calls(("hold", "h", {})), calls(("fatal", "f", {}))]
+    go_on = asyncio.Event()
+
+    @tool
+    async def hold() -> str:
+        await go_on.wait()
+        return "went on"
+
+    states: list[tuple[str, str]] = []
+
+    async def look(run: Run) -> str:
+        tree = await run.tree()
+        states.append((str((await run.handle.describe()).status), tree.status))
+        return tree.status
+
+    async with bank(client, script, fatal, hold) as (h, agent, _):
         run = await h.start(agent)
         [waiting] = await run.waiting(1)
         found = (await run.handle.describe()).typed_search_attributes
@@ -134,8 +156,13 @@ async def test_the_states_of_a_run_are_told_apart(client: Client) -> None:
         assert waiting.task == "do it"
         tree = await run.tree()
         assert (tree.status, tree.agents[0].status, tree.agents[0].calls[0].status) == ("waiting",) * 3
+        assert await look(run) == "waiting"
         await run.approve(waiting.id)
+        await eventually(lambda: works(run), "the tool that holds")
+        assert await look(run) == "running"
+        go_on.set()
         failed = await run.result()
+        assert await look(run) == "failed"
         assert failed.status == "failed"
         assert "down" in failed.answer
         assert failed.audit.closed
@@ -145,6 +172,13 @@ async def test_the_states_of_a_run_are_told_apart(client: Client) -> None:
         await other.waiting(1)
         await other.handle.cancel()
         assert (await other.result()).status == "cancelled"
+        assert await look(other) == "cancelled"
+        assert (await other.tree()).agents[0].status == "cancelled"
+    async with bank(client, [says("done")]) as (h, agent, _):
+        done = await h.start(agent)
+        await done.result()
+        assert await look(done) == "completed"
+    assert len(set(states)) == 5
 
 
 async def test_long_arguments_are_whole_in_the_listing_and_marked_where_cut(client: Client) -> None:

@@ -11,9 +11,11 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from activities.tools import StatefulInterrupt, interrupt_state, resume_context, tool
+from client import Client as Starting
 from converter import DATA_CONVERTER
 from protocol.agents import Chat, Deadline, Escalation, Gate, Supervisor
-from tests.kit import by_agent, calls, eventually, house, says
+from protocol.run import RunRequest, RunResult
+from tests.kit import Run, by_agent, calls, eventually, house, says
 from tests.workflows.hands import Effects, bank, refused, told
 
 DAY = 24 * 3600.0
@@ -118,7 +120,7 @@ async def test_an_escalation_asks_the_next_and_reminders_are_noted(hurried: Clie
 
 
 async def test_the_runs_own_deadline_holds_for_every_question_that_names_none(hurried: Client) -> None:
-    """B102: a question of a tool, and one that may wait for weeks"""
+    """Also for one that a tool asks from inside"""
 
     @tool
     def ask() -> str:
@@ -136,9 +138,14 @@ async def test_the_runs_own_deadline_holds_for_every_question_that_names_none(hu
 async def test_a_question_without_a_deadline_waits_for_weeks(
     hurried: Client, skipping: WorkflowEnvironment
 ) -> None:
-    """B102"""
+    """B102: started as people start it, with no timeout of the run in the way"""
     async with bank(hurried, PAY_THEN_AGAIN) as (h, agent, effects):
-        run = await h.start(agent)
+        starting = Starting(hurried, task_queue=h.queue)
+        started = await starting.start(RunRequest(task="do it", agent=agent))
+        run = Run(hurried.get_workflow_handle(started.id, result_type=RunResult))
+        first = (await run.history()).events[0].workflow_execution_started_event_attributes
+        assert not first.workflow_run_timeout.ToTimedelta()
+        assert not first.workflow_execution_timeout.ToTimedelta()
         await run.waiting(1)
         await skipping.fast_forward(run.handle, timedelta(days=30))
         await run.approve(P1)

@@ -81,6 +81,8 @@ async def test_an_edit_cannot_change_the_tool(client: Client, entry: str) -> Non
             {"decision": "edit"},
         ):
             assert await refused(run, entry, "resume", {"targets": {F1: decision}})
+        fitting = {"decision": "edit", "tool": "wipe", "arguments": {"date": "2026-01-02"}}
+        assert "unknown field" in await refused(run, entry, "resume", {"targets": {F1: fitting}})
         assert done == []
         assert effects.done == []
         await run.reject(F1)
@@ -104,15 +106,15 @@ async def test_edited_arguments_are_validated_before_anything_runs(client: Clien
     ):
         run = await h.start(agent)
         await run.waiting(1)
-        for arguments, field in (
+        for arguments, *fields in (
             ({"to": "A"}, "amount"),
             ({"to": "A", "amount": "lots"}, "amount"),
             ({"to": "A", "amount": -5}, "amount"),
-            ({"to": "A", "amount": 5, "is_admin": True, "amount_2": ""}, "is_admin"),
+            ({"to": "A", "amount": 5, "is_admin": True, "amount_2": ""}, "is_admin", "amount_2"),
         ):
             decision = {"decision": "edit", "arguments": arguments}
             reason = await refused(run, entry, "resume", {"targets": {"bank>move:m1": decision}})
-            assert field in reason
+            assert all(field in reason for field in fields), reason
         assert moved == []
         await send(run, entry, {"bank>move:m1": {"decision": "edit", "arguments": {"to": "A", "amount": 5}}})
         await run.result()
@@ -203,7 +205,7 @@ async def test_a_decided_review_cannot_be_decided_again(client: Client, entry: s
 
 @both_entries
 async def test_a_decision_must_fit_the_kind_of_the_question(client: Client, entry: str) -> None:
-    """B040"""
+    """B040 B091: answers, each to its question, in order"""
     from protocol.agents import follow_up
 
     script = [

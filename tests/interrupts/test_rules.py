@@ -207,8 +207,34 @@ async def test_only_what_exists_can_be_remembered(client: Client) -> None:
         assert effects.done == [("pay", 1)]
 
 
+async def test_a_remembered_approval_is_of_its_gate_alone(client: Client) -> None:
+    """B149: the same activity with the same arguments under another gate asks all the same"""
+    done: list[int] = []
+
+    @tool(approval=True)
+    def act(n: int) -> str:
+        done.append(n)
+        return "acted"
+
+    stricter = act.spec.model_copy(update={"name": "act_big", "activity": "act", "gate": Gate(kind="review")})
+    script = [calls(("act", "a", {"n": 1})), calls(("act_big", "b", {"n": 1})), says("done")]
+    async with house(client, [act], script) as h:
+        run = await h.start(Chat(name="lead", tools=(act.spec, stricter)))
+        await run.waiting(1)
+        await run.decide("lead>act:a", {"decision": "approve", "remember": "call"})
+
+        async def asks() -> bool:
+            return [each.id for each in await run.pending()] == ["lead>act_big:b"]
+
+        await eventually(asks, "the other gate")
+        assert done == [1]
+        await run.reject("lead>act_big:b")
+        await run.result()
+        assert done == [1]
+
+
 async def test_deny_beats_a_remembered_approval(client: Client) -> None:
-    """B149: the gate is part of what is remembered"""
+    """B149: where an approval of the same call is remembered elsewhere"""
     done: list[int] = []
 
     @tool(approval=True)

@@ -8,10 +8,13 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+import pytest
 from temporalio.client import Client
 
 from activities.tools import StatefulInterrupt, interrupt_state, resume_context, tool
-from tests.kit import calls, eventually, says
+from protocol.run import RunResult
+from tests.kit import Run, calls, eventually, says
+from tests.play import TurnsAtEveryChance
 from tests.workflows.hands import bank, ids, told
 
 
@@ -84,7 +87,8 @@ class Outer:
 OUTER = Outer(Colour.RED, Inner(datetime(2026, 1, 2, 3, 4, tzinfo=UTC), Decimal("0.10")), None, [], (1, "a"))
 
 
-async def test_state_and_data_come_back_as_what_they_were(client: Client) -> None:
+@pytest.mark.parametrize("turns", [False, True], ids=["one page", "page turned"])
+async def test_state_and_data_come_back_as_what_they_were(client: Client, turns: bool) -> None:
     """B126"""
     seen: list[Any] = []
 
@@ -96,16 +100,14 @@ async def test_state_and_data_come_back_as_what_they_were(client: Client) -> Non
         seen.extend([state.state, resume_context(Inner).data])
         return "kept"
 
-    async with bank(client, [calls(("keep", "k1", {})), says("done")], keep, max_cached_workflows=0) as (
-        h,
-        agent,
-        _,
-    ):
-        run = await h.start(agent)
+    options: dict[str, Any] = {"workflows": [TurnsAtEveryChance]} if turns else {"max_cached_workflows": 0}
+    async with bank(client, [calls(("keep", "k1", {})), says("done")], keep, **options) as (h, agent, _):
+        started = await h.start(agent)
+        run = Run(client.get_workflow_handle(started.id, result_type=RunResult))
         [waiting] = await run.waiting(1)
         data = {"when": "2026-01-02T03:04:00Z", "exact": "0.10"}
         await run.decide(waiting.id, {"decision": "resume", "data": data})
-        await run.result()
+        assert ((await run.result()).pages > 0) == turns
         assert told(h)["k1"] == "kept"
         assert seen == [OUTER, OUTER.inner]
 

@@ -29,6 +29,8 @@ def test_there_is_a_waiting_a_finished_and_a_carried_history_of_every_pattern() 
     for path in HISTORIES:
         carried = read(path).events[0].workflow_execution_started_event_attributes
         assert bool(carried.continued_execution_run_id) == (".page" in path.name)
+        kinds = {event.WhichOneof("attributes") for event in read(path).events}
+        assert ("workflow_execution_completed_event_attributes" in kinds) == (".paused" not in path.name)
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)

@@ -1,5 +1,6 @@
 """Every variant of every scenario, on a real server with a real worker and real tools."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,8 +66,19 @@ async def tell(client: Client, scenario: Scenario, variant: Variant) -> Told:
     VARIANTS,
     ids=[f"{scenario.name}-{variant.name}" for scenario, variant in VARIANTS],
 )
-async def test_every_variant_ends_as_it_says(client: Client, scenario: Scenario, variant: Variant) -> None:
+async def test_every_variant_ends_as_it_says(
+    client: Client, caplog: pytest.LogCaptureFixture, scenario: Scenario, variant: Variant
+) -> None:
+    """B142: whatever people decide, nothing is logged as wrong, and nothing in the history has failed"""
     told = await tell(client, scenario, variant)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    failed = (
+        "ACTIVITY_TASK_FAILED",
+        "ACTIVITY_TASK_TIMED_OUT",
+        "WORKFLOW_TASK_FAILED",
+        "WORKFLOW_TASK_TIMED_OUT",
+    )
+    assert await told.run.events(*failed) == 0
     assert (told.result.status, told.result.answer) == (variant.status, told.result.answer)
     for words in variant.says:
         assert words in told.result.answer

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import uuid
 from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 
+from protocol.agents import Chat
+from protocol.run import RunRequest, RunResult
 from protocol.views import Listed
 from tests.kit import Run, calls, eventually, house, says
-from tests.workflows.hands import bank, both_entries, ids, refused, send
+from tests.workflows.hands import ENTRIES, Effects, bank, both_entries, ids, refused, send
 
 APPROVE = {"decision": "approve"}
 ONE_PAYMENT = [calls(("pay", "p1", {"amount": 1})), says("done")]
@@ -157,7 +160,10 @@ async def test_only_a_well_formed_approve_executes(client: Client, entry: str, n
                 assert await refused(run, entry, "resume", bad)
         for bad in NO_APPROVALS:
             name, value = (P1, bad) if named else ("resume", {"targets": {P1: bad}})
-            assert await refused(run, entry, name, value), json.dumps(bad)
+            reason = await refused(run, entry, name, value)
+            wrong = set(bad) - {"decision"} if isinstance(bad, dict) and "decision" in bad else set[str]()
+            wrong = wrong or {"decision" if isinstance(bad, dict) else "object"}
+            assert all(field in reason for field in wrong), (json.dumps(bad), reason)
         assert effects.count("pay") == 0
         await run.approve(P1)
         await run.result()
@@ -199,6 +205,27 @@ async def test_a_decision_for_another_run_or_a_changed_question_is_refused(clien
             assert await refused(run, "signal", "resume", {"targets": {P1: APPROVE}, **wrong})
         await run.approve(P1, run=waiting.run, digest=waiting.digest)
         await run.result()
+        assert effects.count("pay") == 1
+
+
+async def test_a_decision_for_an_earlier_run_of_the_same_id_is_refused(client: Client) -> None:
+    """B078: the same question under the same address, in a later run of the same workflow id"""
+    async with bank(client, [*ONE_PAYMENT, *ONE_PAYMENT]) as (h, agent, effects):
+        id = f"again-{uuid.uuid4()}"
+        earlier = await h.start(agent, id=id)
+        [seen] = await earlier.waiting(1)
+        await earlier.reject(P1)
+        await earlier.result()
+        later = await h.start(agent, id=id)
+        [waiting] = await later.waiting(1)
+        assert (waiting.id, waiting.digest) == (seen.id, seen.digest)
+        assert waiting.run != seen.run
+        stale = {"targets": {P1: APPROVE}, "run": seen.run, "digest": seen.digest}
+        for entry in ENTRIES:
+            assert "earlier run" in await refused(later, entry, "resume", stale)
+        assert effects.count("pay") == 0
+        await later.approve(P1, run=waiting.run)
+        await later.result()
         assert effects.count("pay") == 1
 
 
@@ -281,6 +308,30 @@ async def test_a_message_before_the_first_task_is_safe(client: Client) -> None:
         result = await client.get_workflow_handle(handle.id).result()
         assert result["status"] == "completed"
         assert result["audit"]["refused_in_all"] == 2
+        await run.replay()
+
+
+async def test_an_early_decision_is_for_no_later_question(client: Client) -> None:
+    """B110: sent before the first task, it is refused; the call that then asks under this address waits"""
+    effects = Effects()
+    pay = effects.tools()["pay"]
+    handle = await client.start_workflow(
+        "AgentRun",
+        RunRequest(task="go", agent=Chat(name="bank", tools=(pay.spec,))),
+        id="early-approve",
+        task_queue="early-approve",
+        result_type=RunResult,
+        start_signal=P1,
+        start_signal_args=[APPROVE],
+    )
+    run = Run(handle)
+    async with house(client, [pay], ONE_PAYMENT, queue="early-approve"):
+        await run.waiting(1)
+        assert effects.done == []
+        await run.reject(P1)
+        result = await run.result()
+        assert effects.done == []
+        assert result.audit.refused_in_all == 1
         await run.replay()
 
 

@@ -3,6 +3,7 @@
 import pytest
 from temporalio.client import Client
 
+from protocol.messages import Assistant, Tool
 from tests.kit import calls, says
 from tests.workflows.hands import bank, both_entries, send, told
 
@@ -64,5 +65,14 @@ async def test_a_rejected_call_stays_in_the_conversation_and_never_runs(client: 
         result = await run.result()
         roles = [message.role for message in result.transcript]
         assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+        _, first, rejected, second, noted, _ = result.transcript
+        assert isinstance(first, Assistant)
+        assert isinstance(second, Assistant)
+        assert [call.id for call in (*first.tool_calls, *second.tool_calls)] == ["g1", "f2"]
+        assert isinstance(rejected, Tool)
+        assert isinstance(noted, Tool)
+        assert (rejected.tool_call_id, noted.tool_call_id) == ("g1", "f2")
+        assert "disapproved" in rejected.content
+        assert noted.content == "note b done"
         assert effects.done == [("note", "b")]
         await run.replay()
