@@ -718,8 +718,8 @@ def _one_line(error: BaseException) -> str:
 
 def _no_worker(found: Described) -> NoWorker:
     return NoWorker(
-        f"no worker answers for the run '{found.id}': start one for the task queue '{found.task_queue}' "
-        "(python worker.py), then try again"
+        f"no worker answers for the run '{found.id}': start one for its task queue "
+        f"'{found.task_queue}', then try again"
     )
 
 

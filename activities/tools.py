@@ -328,14 +328,17 @@ def _made(
         if asked
         else None
     )
-    spec = ToolSpec(
-        name=tool_name,
-        description=description if description is not None else _first_paragraph(function),
-        parameters=schema_of(arguments_model(function)),
-        activity="" if activity_type in (None, tool_name) else activity_type,
-        gate=gate,
-        **options,
-    )
+    try:
+        spec = ToolSpec(
+            name=tool_name,
+            description=description if description is not None else _first_paragraph(function),
+            parameters=schema_of(arguments_model(function)),
+            activity="" if activity_type in (None, tool_name) else activity_type,
+            gate=gate,
+            **options,
+        )
+    except ValidationError as error:
+        raise BadInput(f"the tool '{tool_name}': {explain(error)}") from None
     return FunctionTool(function, spec, condition)
 
 

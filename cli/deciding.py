@@ -48,7 +48,8 @@ async def targets(
             raise UnknownInterrupt(f"nothing that waits in '{run}'{_below(under)} takes '{verb}'")
         return [Target(each.id, each) for each in covered]
     if not fitting:
-        others = f"; what waits takes other decisions: {command('show', run)}" if page.interrupts else ""
+        takes = dict.fromkeys(verb for each in page.interrupts for verb in ANSWERS[each.question.kind])
+        others = f"; what waits takes {', '.join(takes)}: {command('show', run)}" if page.interrupts else ""
         raise UnknownInterrupt(f"nothing that waits in '{run}' takes '{verb}'{others}")
     if len(fitting) > 1:
         few = ", ".join(each.id for each in fitting[:5])

@@ -84,6 +84,10 @@ def failed(tool: str, error: str) -> str:
     return f"tool '{tool}' failed: {error.strip() or 'no reason was given'} (it may have taken effect before that)"
 
 
+def not_served(tool: str) -> str:
+    return f"tool '{tool}' is not served by the worker that was asked: it did not run"
+
+
 def unreadable(tool: str, why: str) -> str:
     """The end of a tool, served by any worker, that gave what is no JSON."""
     return f"tool '{tool}' ran, but its result cannot be read: {why}"

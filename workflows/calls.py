@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, TimeoutError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from converter import Undecodable
@@ -31,6 +31,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows import gates
     from workflows.gates import Run, Told
     from workflows.scope import Scope, reason_of
+
+NOT_REGISTERED = "is not registered on this worker, available activities"
+"""How the Python SDK says that a worker does not know an activity."""
 
 _REPLY: TypeAdapter[Finished | Unusable | Gated | Interrupted] = TypeAdapter(ToolReply)
 
@@ -150,6 +153,13 @@ def _failed(me: Scope, call: Call, address: Address, tool: ToolSpec, error: Acti
         if call.asked:
             me.run.desk.board.restate(interrupt_id(address, call.asked), "unknown")
         return Told(texts.OUTCOME_UNKNOWN, "unknown", fails)
+    cause = error.cause
+    if (
+        isinstance(cause, ApplicationError)
+        and cause.type == "NotFoundError"
+        and NOT_REGISTERED in cause.message
+    ):
+        return Told(texts.not_served(tool.name), "failed", fails)
     return Told(texts.failed(tool.name, reason_of(error)), "failed", fails)
 
 

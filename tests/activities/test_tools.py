@@ -761,3 +761,12 @@ async def test_what_one_call_knows_another_does_not() -> None:
 
     replies = await asyncio.gather(*(told(look, again=resumed(n)) for n in range(20)))
     assert [json.loads(reply) for reply in replies] == list(range(20))
+
+
+def test_a_mistyped_option_of_a_tool_is_named() -> None:
+    options: dict[str, Any] = {"aproval": True}
+    with pytest.raises(BadInput, match="the tool 'pay': unknown field 'aproval'"):
+
+        @tool(**options)
+        def pay() -> str:
+            return "paid"

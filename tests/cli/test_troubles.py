@@ -76,9 +76,14 @@ async def test_without_a_worker_a_decision_can_be_left_for_later(unserved: Cli, 
         refused = unserved("--timeout", "2", *words)
         assert refused.code == 1, words
         assert f"no worker answers for the run '{id}'" in refused.err
+        if words[0] == "approve":
+            assert f"{id} '{CALL}' --signal" in refused.err
+    mistyped = unserved("approve", id, f"{CALL}7", "--signal")
+    assert "nothing is known to wait under this id: it may be refused" in mistyped.out
     left = unserved("approve", id, CALL, "--signal")
     assert left.code == 0
-    assert f"✔ {CALL}  left" in left.out
+    assert f"→ {CALL}  left" in left.out
+    assert "may be refused" not in left.out
     with worker_process(unserved.environment):
         end = unserved.eventually(
             lambda: (seen := unserved("show", id, "--json")).code == 0 and "answer" in seen.json and seen.json

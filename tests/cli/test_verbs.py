@@ -265,7 +265,7 @@ def test_an_id_with_a_typo_is_refused_with_what_was_meant(cli: Cli) -> None:
 def test_a_decision_that_does_not_fit_is_refused_with_what_does(cli: Cli) -> None:
     id = cli.started("approval")
     assert "it takes approve or reject, not answer" in cli("answer", id, CALL, "-a", "x").err
-    assert "takes other decisions" in cli("answer", id, "-a", "x").err
+    assert "what waits takes approve, reject: " in cli("answer", id, "-a", "x").err
     assert cli("approve", id, CALL).code == 0
 
 

