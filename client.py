@@ -15,8 +15,8 @@ import contextlib
 import os
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
@@ -35,6 +35,7 @@ from temporalio.client import (
     RPCError,
     RPCTimeoutOrCancelledError,
     WorkflowExecution,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -89,6 +90,7 @@ from protocol.views import (
     TranscriptQuery,
     Tree,
 )
+from protocol.work import COMPLETE
 
 AGENT_RUN = "AgentRun"
 """The workflow type of a run."""
@@ -158,7 +160,7 @@ class Described:
     """What the server knows of a run without asking its worker.
 
     `state` is Temporal's own (running, completed, failed, …). `ids` are those of the open interrupts, as far as they
-    fit; `count` is the number of all of them.
+    fit; `count` is the number of all of them. `troubles` are the activities that failed and are tried again, in words.
     """
 
     id: str
@@ -174,6 +176,7 @@ class Described:
     started: datetime
     closed: datetime | None
     task_queue: str
+    troubles: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -312,7 +315,8 @@ class Client:
     async def describe(self, id: str) -> Described:
         """What the server knows of a run; needs no worker. Raises `NoSuchRun`."""
         async with self._plainly(id):
-            return _described(await self._handle(id).describe(rpc_timeout=self._bounded))
+            found = await self._handle(id).describe(rpc_timeout=self._bounded)
+            return replace(_described(found), troubles=tuple(_troubles(found)))
 
     async def require_open(self, id: str) -> None:
         """Raise `RunClosed`, which says how it ended, unless the run is still open; or `NoSuchRun`."""
@@ -781,6 +785,17 @@ def _described(execution: WorkflowExecution) -> Described:
         closed=execution.close_time,
         task_queue=execution.task_queue,
     )
+
+
+def _troubles(found: WorkflowExecutionDescription) -> Iterator[str]:
+    for pending in found.raw_description.pending_activities:
+        if pending.attempt > 1:
+            failure = pending.last_failure
+            while failure.HasField("cause"):
+                failure = failure.cause
+            name = pending.activity_type.name
+            what = "a model call" if name == COMPLETE else f"the tool '{name}'"
+            yield f"{what} fails, attempt {pending.attempt} is next or under way: {clip(failure.message, 300)}"
 
 
 def _as(model: type[T], value: Any) -> T:

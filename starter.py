@@ -588,7 +588,13 @@ async def _show(run: str, id: str | None, agent: str | None, full: bool, as_json
         raise BadInput(f"no agent '{agent}' has spoken in this run; there are: {known}")
     if as_json:
         facts = {"workflow_id": found.id, "run": found.run, "status": page.status, "agent": found.agent}
-        print_json({**facts, "tree": tree, "transcript": messages, "interrupts": page.interrupts})
+        seen = {
+            "tree": tree,
+            "transcript": messages,
+            "interrupts": page.interrupts,
+            "troubles": found.troubles,
+        }
+        print_json({**facts, **seen})
         return 0
     views.described(found)
     say("")

@@ -269,6 +269,8 @@ def described(found: Described, title: str = "") -> None:
     when += f", ended {ago(found.closed)}" if found.closed else ""
     when += f", waits since {ago(found.since)}" if found.open and found.since else ""
     say((when, "dim"))
+    for trouble in found.troubles if found.open else ():
+        say(("! ", "bold red"), line(trouble, most=500))
 
 
 def tree(seen: Tree) -> RenderableType:

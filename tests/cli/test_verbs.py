@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client as Temporal
 
+from activities.model import ModelFailure, Prompt
+from protocol.agents import Chat
+from protocol.messages import Reply
 from tests.cli.conftest import Cli
-from tests.kit import calls, says
+from tests.kit import calls, house, says
 from tests.workflows.hands import bank
 
 CALL = "ticket_booker>BookTicket:call_1"
@@ -383,3 +386,24 @@ async def test_an_id_with_separators_in_it_is_named_as_it_is_shown(cli: Cli, cli
         assert (await asyncio.to_thread(cli, "approve", run.id, waiting.id)).code == 0
         await run.result()
         assert effects.count("pay") == 1
+
+
+async def test_what_fails_and_is_tried_again_is_shown(cli: Cli, client: Temporal) -> None:
+    """A model endpoint that is down: the run looks alive, and says what keeps it"""
+
+    def down(prompt: Prompt) -> Reply:
+        raise ModelFailure("the endpoint refuses the connection", final=False)
+
+    async with house(client, [], down) as h:
+        run = await h.start(Chat(name="bank"))
+
+        def trouble() -> object:
+            return cli("show", run.id, "--json").json["troubles"]
+
+        [said] = await asyncio.to_thread(cli.eventually, trouble)
+        assert said.startswith("a model call fails, attempt ")
+        assert "the endpoint refuses the connection" in said
+        shown = await asyncio.to_thread(cli, "show", run.id)
+        assert "! a model call fails" in shown.out
+        await run.handle.terminate()
+        h.runs.clear()
