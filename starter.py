@@ -316,7 +316,8 @@ def _request(name: str | None, file: str | None, variant: str, model: str) -> Ru
     except OSError as error:
         raise BadInput(f"the file '{file}' cannot be read: {error.strerror}") from None
     except (HarmfulJson, BadInput) as error:
-        raise BadInput(f"'{file}' is no start input: {error}") from None
+        name = "standard input" if str(file) == "-" else f"'{file}'"
+        raise BadInput(f"{name} is no start input: {error}") from None
 
 
 def _as_request(value: Any) -> RunRequest:

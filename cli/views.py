@@ -333,7 +333,7 @@ def spoken(who: str, text: str, *, full: bool = False, name: str = "") -> None:
         say((name, WHO[who]))
         say(text, indent=2)
     else:
-        say((f"{name}  ", WHO[who]), text)
+        say((f"{name}  " if text else name, WHO[who]), text)
 
 
 def called(name: str, arguments: str, *, full: bool = False) -> None:
