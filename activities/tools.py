@@ -229,7 +229,10 @@ class FunctionTool:
             result = await self._call(dict(arguments), threads)
             return Finished(text=texts.shortened(as_text(result), input.max_result or MAX_RESULT))
         except Interrupt as interrupt:
-            return _asked(interrupt)
+            try:
+                return _asked(interrupt)
+            except ApplicationError as error:
+                raise error from None  # without the interrupt, whatever its size
         except _UnusableData as error:
             return Interrupted(problem=str(error), problem_part=error.part)
         except asyncio.CancelledError:

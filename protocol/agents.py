@@ -10,6 +10,10 @@ from protocol.errors import BadAddress, BadTree
 from protocol.record import Record, absent, empty
 
 MAX_RESULT = 64 * 1024
+MAX_NAME = 200
+"""Characters of an activity type or a task queue."""
+SHORTEST, LONGEST = 0.01, 1e9
+"""Seconds that a time of ours may take; the longest are 31 years."""
 """Characters of a tool result that reach the model; the middle of a longer one is left out."""
 
 MESSAGE_NAMES = frozenset({"resume", "say", "end", "withdraw"})
@@ -22,7 +26,7 @@ class Escalation(Record):
     """The next to be asked when a deadline passes: `approvers`, with `after` seconds of their own."""
 
     approvers: tuple[str, ...]
-    after: float = Field(gt=0)
+    after: float = Field(gt=0, le=LONGEST)
 
 
 class Deadline(Record):
@@ -32,10 +36,10 @@ class Deadline(Record):
     (the agent). `reminders` are seconds after asking at which the audit notes that somebody is still waited for.
     """
 
-    after: float = Field(gt=0)
+    after: float = Field(gt=0, le=LONGEST)
     on_expiry: Literal["reject", "approve", "escalate", "fail"] = "reject"
     escalate: tuple[Escalation, ...] = absent(())
-    reminders: tuple[float, ...] = absent(())
+    reminders: tuple[Annotated[float, Field(gt=0, le=LONGEST)], ...] = absent(())
 
     @model_validator(mode="after")
     def _somebody_to_escalate_to(self) -> "Deadline":
@@ -67,14 +71,14 @@ class ToolSpec(Record):
     name: str
     description: str = absent("")
     parameters: dict[str, Any]
-    activity: str = absent("")
-    task_queue: str | None = absent()
+    activity: str = absent("", max_length=MAX_NAME)
+    task_queue: str | None = absent(min_length=1, max_length=MAX_NAME, pattern=r"^([^/]|/[^_])")
     gate: Gate | None = absent()
     deadline: Deadline | None = absent()
     attempts: int = Field(1, ge=1, le=100, exclude_if=lambda value: value == 1)
     on_error: Literal["tell", "fail"] = Field("tell", exclude_if=lambda value: value == "tell")
-    timeout: float = Field(600.0, gt=0, exclude_if=lambda value: value == 600.0)
-    heartbeat: float | None = absent(gt=0)
+    timeout: float = Field(600.0, ge=SHORTEST, le=LONGEST, exclude_if=lambda value: value == 600.0)
+    heartbeat: float | None = absent(ge=SHORTEST, le=LONGEST)
     max_result: int = Field(MAX_RESULT, gt=0, le=MAX_RESULT * 8, exclude_if=lambda value: value == MAX_RESULT)
 
     @property

@@ -38,6 +38,9 @@ KEEP_CLOSED = 500
 KEEP_CLOSED_BYTES = 400_000
 KEEP_HANDLED = 1_000
 KEEP_HANDLED_BYTES = 200_000
+MOST_NEAR = 3
+"""Unknown targets of one request that are told what waits; each costs a comparison with all of it."""
+MOST_COMPARED = 100
 CLIP_TEXT = 200
 CLIP_ARGUMENTS = 2_048
 
@@ -189,11 +192,12 @@ class Board(Ledger):
             )
         if not request.targets:
             return {"targets": UnknownInterrupt(f"targets is empty; {self._waiting()}")}
-        return {
-            target: problem
-            for target, decision in request.targets.items()
-            if (problem := self._problem(target, decision, request.digest, now)) is not None
-        }
+        refused: dict[str, DecisionRefused] = {}
+        for target, decision in request.targets.items():
+            near = len(refused) < MOST_NEAR
+            if (problem := self._problem(target, decision, request.digest, now, near=near)) is not None:
+                refused[target] = problem
+        return refused
 
     def settle(self, request: ResumeRequest, now: datetime) -> ResumeReply:
         """Take every target that fits, refuse the others one by one, and say what became of each.
@@ -242,7 +246,12 @@ class Board(Ledger):
             raise UnfitDecision(
                 f"request_id '{request.request_id}' was used for another request: use a new one"
             )
-        return handled.reply
+        if handled.reply.results or not isinstance(request, ResumeRequest):
+            return handled.reply
+        known = "this request was handled before: the audit says what became of it"
+        return ResumeReply(
+            results={target: Result(status="skipped", reason=known) for target in request.targets or ("all",)}
+        )
 
     def refuse(self, target: str, reason: str, by: str | None, now: datetime) -> Refused:
         """Put a refused attempt on record."""
@@ -273,6 +282,12 @@ class Board(Ledger):
         """Correct what became of an answer: never delivered (unused), or its effect is not known (unknown)."""
         self.audit.restate(interrupt, outcome)
 
+    def leave_unused(self) -> None:
+        """Correct what became of every answer that nobody took: the run is over."""
+        for interrupt in self.interrupts.values():
+            if interrupt.decision is not None:
+                self.audit.restate(interrupt.id, "unused")
+
     def move(self, interrupt: str, **changes: Any) -> None:
         """Note on an open question that it was reminded of, or handed on to the next approvers."""
         self.interrupts[interrupt] = self.interrupts[interrupt].model_copy(update=changes)
@@ -285,9 +300,9 @@ class Board(Ledger):
         return UnfitDecision("the decision belongs to an earlier run of this id: look at what waits now")
 
     def _problem(
-        self, target: str, decision: Decision, digest: str | None, now: datetime
+        self, target: str, decision: Decision, digest: str | None, now: datetime, *, near: bool
     ) -> DecisionRefused | None:
-        closed = self._closed_to(target, digest, now)
+        closed = self._closed_to(target, digest, now, near=near)
         if closed is not None:
             return closed
         interrupt = self.interrupts[target]
@@ -299,14 +314,17 @@ class Board(Ledger):
             )
         return self._content(interrupt, decision)
 
-    def _closed_to(self, target: str, digest: str | None, now: datetime) -> DecisionRefused | None:
+    def _closed_to(
+        self, target: str, digest: str | None, now: datetime, *, near: bool = True
+    ) -> DecisionRefused | None:
         interrupt = self.interrupts.get(target)
         if interrupt is None:
             earlier = next((entry for entry in reversed(self.audit.closed) if entry.id == target), None)
             if earlier is not None:
                 return AlreadyDecided(_already(target, earlier.outcome, earlier.by))
             return UnknownInterrupt(
-                f"nothing waits under '{clip(target, CLIP_TEXT)}'; {self._waiting(target)}"
+                f"nothing waits under '{clip(target, CLIP_TEXT)}'"
+                + (f"; {self._waiting(target)}" if near else "")
             )
         if interrupt.outcome is not None:
             return AlreadyDecided(_already(target, interrupt.outcome, interrupt.by))
@@ -369,17 +387,23 @@ class Board(Ledger):
         if request.request_id is None:
             return
         self.handled[request.request_id] = Handled(digest=_digest(request), reply=reply)
-        while len(self.handled) > KEEP_HANDLED or (
-            len(self.handled) > 1 and sum(map(_weight, self.handled.values())) > KEEP_HANDLED_BYTES
-        ):
+        while len(self.handled) > KEEP_HANDLED:
             del self.handled[next(iter(self.handled))]
+        weight = sum(map(_weight, self.handled.values()))
+        for id, handled in list(self.handled.items())[:-1]:
+            if weight <= KEEP_HANDLED_BYTES:
+                return
+            # That it was handled is known for as long as its id is; the words of the reply are not.
+            self.handled[id] = handled.model_copy(update={"reply": ResumeReply(results={})})
+            weight -= _weight(handled) - _weight(self.handled[id])
 
     def _waiting(self, near: str = "", most: int = 5) -> str:
         """What waits, the likest first, for the person who mistyped an id."""
         ids = [interrupt.id for interrupt in self.open]
         if not ids:
             return "nothing waits in this run"
-        ids.sort(key=lambda id: -difflib.SequenceMatcher(None, id, near[:400]).quick_ratio() if near else 0)
+        if near and len(ids) <= MOST_COMPARED:
+            ids.sort(key=lambda id: -difflib.SequenceMatcher(None, id, near[:400]).quick_ratio())
         more = f" and {len(ids) - most} more" if len(ids) > most else ""
         return f"waiting: {', '.join(ids[:most])}{more}"
 

@@ -352,12 +352,15 @@ def parse_decision(interrupt: str, value: Any) -> ResumeRequest:
 def _read(adapter: TypeAdapter[T], value: Any) -> T:
     if not isinstance(value, dict):
         raise BadInput(f"send one JSON object, not {_kind(value)}")
+    too_large = f"the request is larger than {MAX_REQUEST_BYTES // 1024} KB"
+    if strict_json.outgrows(value, MAX_REQUEST_BYTES):
+        raise BadInput(too_large)
     try:
         text = strict_json.compact(value)
     except ValueError:
         raise BadInput("not a JSON object") from None
     if len(text) > MAX_REQUEST_BYTES:
-        raise BadInput(f"the request is larger than {MAX_REQUEST_BYTES // 1024} KB")
+        raise BadInput(too_large)
     try:
         return read(adapter, value)
     except ValidationError as error:

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from protocol.agents import AgentSpec, Deadline, ModelSpec, check_tree
+from protocol.agents import AgentSpec, Chat, Deadline, ModelSpec, check_tree
 from protocol.board import Audit, Board
 from protocol.errors import BadTree
 from protocol.interrupts import Closed
@@ -189,6 +189,10 @@ class RunRequest(Record):
     def _can_run(self) -> "RunRequest":
         if not self.task.strip():
             raise ValueError("task is empty")
+        if self.chat and not isinstance(self.agent, Chat):
+            raise ValueError(
+                f"chat=true goes with a chat, supervisor or deep agent, not with {self.agent.kind}"
+            )
         try:
             check_tree(self.agent, self.interrupt_before, self.interrupt_after)
         except BadTree as error:

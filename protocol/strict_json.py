@@ -8,7 +8,11 @@ from typing import Any
 
 MAX_DEPTH = 64
 """Levels of nesting that are read; real arguments have a handful."""
+HUGE = 10**300
+"""Whole numbers that are not read: as a float, the next would be infinite."""
 
+_SUSPECT = re.compile("[0-9]{300}|\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+"""What a text has to hold for a number to be huge or a character to be half of a pair."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -23,6 +27,8 @@ def read(text: str | bytes) -> Any:
     than `MAX_DEPTH` levels. Raises `HarmfulJson` with a reason that can be shown to its sender.
     """
     try:
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
         value = json.loads(
             text, object_pairs_hook=_without_twins, parse_constant=_refuse_constant, parse_float=_finite
         )
@@ -34,7 +40,9 @@ def read(text: str | bytes) -> Any:
         raise HarmfulJson("not valid UTF-8") from None
     except ValueError as error:
         raise HarmfulJson(f"not valid JSON ({error})") from None
-    _inspect(value)
+    _refuse_depth(value)
+    if _SUSPECT.search(text):
+        _inspect(value)
     return value
 
 
@@ -46,6 +54,20 @@ def canonical(value: Any) -> str:
 def compact(value: Any) -> str:
     """Write a JSON value on one line as it stands, keys in their order, nothing escaped. Raises `ValueError`."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def outgrows(value: Any, most: int) -> bool:
+    """Whether *value* takes more than *most* characters for its brackets and commas alone, known without writing it."""
+    level, size = [value], 0
+    while level and size <= most:
+        size += sum(5 * len(each) if type(each) is dict else 2 * len(each) for each in level)
+        if size > most:
+            return True
+        below: list[Any] = []
+        for each in level:
+            below.extend(each.values() if type(each) is dict else each)
+        level = [each for each in below if type(each) in (dict, list)]
+    return False
 
 
 def digest(value: Any, length: int = 16) -> str:
@@ -73,11 +95,21 @@ def _finite(text: str) -> float:
     return number
 
 
-def _inspect(root: Any) -> None:
+def _refuse_depth(root: Any) -> None:
+    """No look at each value: messages of megabytes come in while everybody waits."""
     level, depth = [root], 0
     while level:
         if depth > MAX_DEPTH:
             raise HarmfulJson(f"nested deeper than {MAX_DEPTH} levels")
+        below: list[Any] = []
+        for value in level:
+            below.extend(value.values() if type(value) is dict else value if type(value) is list else ())
+        level, depth = [value for value in below if type(value) in (dict, list)], depth + 1
+
+
+def _inspect(root: Any) -> None:
+    level = [root]
+    while level:
         below: list[Any] = []
         for value in level:
             if isinstance(value, str):
@@ -88,4 +120,6 @@ def _inspect(root: Any) -> None:
                 below.extend(value.values())
             elif isinstance(value, list):
                 below.extend(value)
-        level, depth = below, depth + 1
+            elif isinstance(value, int) and abs(value) >= HUGE:
+                raise HarmfulJson(f"the number {str(value)[:40]}… is too large")
+        level = below

@@ -40,6 +40,8 @@ MOST_MESSAGES = 1_000
 MOST_HISTORY = 40 * 1024 * 1024
 MOST_EVENTS = 45_000
 """Where a run that can no longer turn the page ends by itself, before the server ends it."""
+RETRY_AFTER = 500
+"""Events after which a page that could not be turned is tried again: results may have become old enough for stubs."""
 MOST_SAID = 100
 """Messages that a conversation holds before it hears them."""
 
@@ -65,7 +67,7 @@ class AgentRun(AsksPeople):
         self._running = Running(request, self._state, self.desk, tell)
         self._weight = 0 if request.state is None else luggage.weigh(self._state)
         self._weight_at_start = self._weight
-        self._carried = True
+        self._retry_at = 0
         self._answer: Answer | None = None
 
     @workflow.run
@@ -109,8 +111,8 @@ class AgentRun(AsksPeople):
         """Whether to turn the page: by the server's suggestion, by messages, or by the weight of what must travel."""
         if self._history_is_full():
             return True
-        if not self._carried:
-            return False  # tried in this page already: it is too heavy to be carried
+        if workflow.info().get_current_history_length() < self._retry_at:
+            return False  # it was too heavy to be carried, a moment ago
         if workflow.info().is_continue_as_new_suggested() or self.desk.received >= MOST_MESSAGES:
             return True
         if self._weight + 2 * self._running.grown > luggage.TURN_AT:
@@ -133,8 +135,9 @@ class AgentRun(AsksPeople):
             )
         next_page = self._request.model_copy(update={"state": self._state})
         if luggage.weigh(next_page) > luggage.MOST_LUGGAGE:
-            self.desk.note(self._request.agent.name, "the state is too large to turn the page")
-            self._carried = False
+            if not self._retry_at:
+                self.desk.note(self._request.agent.name, "the state is too large to turn the page")
+            self._retry_at = workflow.info().get_current_history_length() + RETRY_AFTER
             return
         self._state.pages += 1
         workflow.continue_as_new(next_page)
@@ -156,6 +159,7 @@ class AgentRun(AsksPeople):
         self.desk.cancel_all()
         await workflow.wait_condition(lambda: self._running.at_rest)
         self.desk.cancel_all()  # a tool that came home may have asked
+        self.desk.board.leave_unused()
         story.cancel()
         await asyncio.gather(story, return_exceptions=True)
         text = texts.cancelled(workflow.cancellation_reason() or "", self._done_below_the_root())

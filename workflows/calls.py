@@ -35,6 +35,9 @@ with workflow.unsafe.imports_passed_through():
 NOT_REGISTERED = "is not registered on this worker, available activities"
 """How the Python SDK says that a worker does not know an activity."""
 
+SHUT_DOWN = ("Worker is shutting down", "Worker shutting down")
+"""How the SDK says that a worker went away before the end of an activity."""
+
 _REPLY: TypeAdapter[Finished | Unusable | Gated | Interrupted] = TypeAdapter(ToolReply)
 
 
@@ -149,11 +152,17 @@ def _reply(given: Any, tool: ToolSpec) -> Finished | Unusable | Gated | Interrup
 def _failed(me: Scope, call: Call, address: Address, tool: ToolSpec, error: ActivityError) -> Told:
     _close_parts(me, call)
     fails = tool.on_error == "fail"
-    if isinstance(error.cause, TimeoutError):
+    cause = error.cause
+    if isinstance(cause, TimeoutError) or (
+        isinstance(cause, ApplicationError) and cause.message.startswith(SHUT_DOWN)
+    ):
         if call.asked:
             me.run.desk.board.restate(interrupt_id(address, call.asked), "unknown")
+        for name in call.given:
+            if name:
+                place = Address((*address.segments, Segment(name)))
+                me.run.desk.board.restate(interrupt_id(place, call.parts_asked[name]), "unknown")
         return Told(texts.OUTCOME_UNKNOWN, "unknown", fails)
-    cause = error.cause
     if (
         isinstance(cause, ApplicationError)
         and cause.type == "NotFoundError"

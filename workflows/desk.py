@@ -272,6 +272,10 @@ class Desk:
             raise BadInput(f"the payload cannot be read: {value.reason}")
         match name:
             case "resume":
+                targets = value.get("targets") if isinstance(value, dict) else None
+                if isinstance(targets, dict) and None in targets.values():
+                    nothing = next(target for target, decision in targets.items() if decision is None)
+                    raise BadInput(f"targets.{clip(nothing, 200)}: no decision")
                 return parse(ResumeRequest, value)
             case "withdraw":
                 return parse(WithdrawRequest, value)
@@ -320,7 +324,9 @@ class Desk:
         for early in self._early:
             if early.target == id and early.history_length == length and self.board.interrupts[id].is_open:
                 assert early.request.targets is not None
-                only = early.request.model_copy(update={"targets": {id: early.request.targets[id]}})
+                # Not under its request id: that of a request whose parts come to their questions one by one.
+                one = {"targets": {id: early.request.targets[id]}, "request_id": None}
+                only = early.request.model_copy(update=one)
                 if not self.board.check(only, workflow.now()):
                     self.board.audit.take_back(early.refused)
                     self._settle(only)

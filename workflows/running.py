@@ -1,6 +1,7 @@
 """What all agents of one run share: its state, its desk, and the activities in flight."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from protocol import strict_json
     from protocol.agents import ToolSpec
     from protocol.messages import Reply
+    from protocol.record import Record
     from protocol.run import Answer, RunRequest, RunState
     from protocol.work import COMPLETE, ModelRequest, ToolInput
 
@@ -26,6 +28,10 @@ MODEL_RETRIES = RetryPolicy(
 MODEL_TIMEOUT = timedelta(minutes=10)
 MODEL_HEARTBEAT = timedelta(seconds=5)
 IDEMPOTENT_HEARTBEAT = timedelta(seconds=5)
+MOST_IN_FLIGHT = 1_000
+"""Activities of a run at once: the server takes 2,000, and fails the workflow task for ever at one more."""
+MOST_BYTES_IN_FLIGHT = 2_000_000
+"""Bytes of their inputs: what one workflow task starts has to fit into 4 MB, or the server ends the run."""
 AT_MOST_ONCE_HEARTBEAT = timedelta(seconds=30)
 """Longer, since a short one on a busy machine reports "unknown" for a call that then takes effect."""
 
@@ -44,8 +50,9 @@ class Running:
         self.scopes: dict[str, Scope] = {}
         self.grown = 0
         self._in_flight: dict[ActivityHandle[Any], bool] = {}
+        self._bytes_in_flight = 0
         self._paused = False
-        self._resumed: asyncio.Future[None] | None = None
+        self._held_back: deque[asyncio.Future[None]] = deque()
 
     @property
     def at_rest(self) -> bool:
@@ -59,9 +66,7 @@ class Running:
     def resume(self) -> None:
         """Start again what `pause` held back."""
         self._paused = False
-        if self._resumed is not None:
-            self._resumed.set_result(None)
-            self._resumed = None
+        self._let_in_the_next()
 
     def stop_thinking(self) -> None:
         """Cancel model calls in flight: nobody will hear their replies. Tools run to their end: an effect that has
@@ -107,20 +112,40 @@ class Running:
         self.grown += len(str(given))
         return given
 
-    async def _act(self, name: str, argument: Any, result_type: Any, *, thinks: bool, **options: Any) -> Any:
-        while self._paused:
-            if self._resumed is None:
-                self._resumed = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._resumed)
+    async def _act(
+        self, name: str, argument: Record, result_type: Any, *, thinks: bool, **options: Any
+    ) -> Any:
+        size = len(argument.model_dump_json())
+        while self._paused or self._has_no_room(size):
+            held_back = asyncio.get_running_loop().create_future()
+            self._held_back.append(held_back)
+            await held_back
         handle: ActivityHandle[Any] = workflow.start_activity(
             name, argument, result_type=result_type, **options
         )
         self._in_flight[handle] = thinks
+        self._bytes_in_flight += size
+        self._let_in_the_next()
         try:
             # The caller stores what came in the same step, so that nothing is lost when the page turns at rest.
             return await handle
         finally:
             del self._in_flight[handle]
+            self._bytes_in_flight -= size
+            self._let_in_the_next()
+
+    def _has_no_room(self, size: int) -> bool:
+        return len(self._in_flight) >= MOST_IN_FLIGHT or (
+            self._bytes_in_flight > 0 and self._bytes_in_flight + size > MOST_BYTES_IN_FLIGHT
+        )
+
+    def _let_in_the_next(self) -> None:
+        """Wake the next call that was held back; it wakes the one after it, if there is room."""
+        while self._held_back:
+            next = self._held_back.popleft()
+            if not next.done():
+                next.set_result(None)
+                return
 
     def forget_below(self, address: str) -> None:
         """Drop what an agent that is done remembers, and what all below it do."""

@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from protocol import texts
     from protocol.address import Address, Segment, interrupt_id, matches
     from protocol.agents import AnyAgent, Deadline
     from protocol.interrupts import AnyQuestion, Closed, Decision
@@ -29,6 +30,9 @@ with workflow.unsafe.imports_passed_through():
     from protocol.work import MAX_TAIL_BYTES, Brief, ConversationPage, ModelRequest
     from workflows.running import Running
 
+
+MOST_PASSED_ON = 100_000
+"""Characters of an agent's answer that the agents around it hear."""
 
 NodeOf = Callable[[Asked], str | None]
 Story = Callable[["Scope"], Awaitable[Answer]]
@@ -98,7 +102,7 @@ class Scope:
                 answer = await self.run.tell(self)
             except Ends as end:
                 answer = end.answer
-            self.memory.answer = answer
+            self.memory.answer = answer if self.is_root else _passed_on(answer)
         if not self.is_root:  # what a finished agent no longer needs does not travel
             self.run.forget_below(str(self))
             self.run.state.memories[str(self)] = Memory(answer=self.memory.answer)
@@ -229,6 +233,13 @@ class Scope:
 
     def stops_after(self, address: Address) -> bool:
         return any(matches(pattern, address) for pattern in self.run.request.interrupt_after)
+
+
+def _passed_on(answer: Answer) -> Answer:
+    """An answer as the agents around may carry it: beside others, in a conversation, in one payload."""
+    if len(answer.text) <= MOST_PASSED_ON:
+        return answer
+    return answer.model_copy(update={"text": texts.shortened(answer.text, MOST_PASSED_ON)})
 
 
 def _after_hearing(turn: Turn) -> list[Message]:

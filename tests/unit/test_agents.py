@@ -181,3 +181,37 @@ def test_a_cycle_is_refused_when_it_is_built() -> None:
 
 def test_eight_levels_are_enough_for_anybody() -> None:
     assert read(TypeAdapter(RunRequest), {"task": "go", "agent": nested(8)}).agent.name == "a1"
+
+
+def gated(**deadline: Any) -> dict[str, Any]:
+    return {**TOOL, "gate": {"kind": "approval", "deadline": {"after": 60, **deadline}}}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        gated(after=1e12),
+        gated(reminders=[1e300]),
+        gated(reminders=[-1]),
+        gated(on_expiry="escalate", escalate=[{"approvers": ["boss"], "after": 1e300}]),
+        {**TOOL, "timeout": 1e300},
+        {**TOOL, "timeout": 1e-9},
+        {**TOOL, "heartbeat": 1e300},
+        {**TOOL, "task_queue": "q" * 3_000},
+        {**TOOL, "task_queue": "/_sys/x"},
+        {**TOOL, "activity": "a" * 3_000},
+    ],
+)
+def test_what_the_server_would_never_take_is_refused_when_the_run_starts(tool: dict[str, Any]) -> None:
+    """Taken, it would fail every workflow task of the run"""
+    with pytest.raises(ValidationError):
+        RunRequest.model_validate_json(
+            json.dumps({"task": "go", "agent": {"kind": "chat", "name": "bank", "tools": [tool]}})
+        )
+
+
+@pytest.mark.parametrize("kind", ["sequential", "parallel"])
+def test_only_an_agent_that_listens_has_a_conversation(kind: str) -> None:
+    tree = {"kind": kind, "name": "team", "children": [CHAT]}
+    with pytest.raises(ValidationError, match=f"not with {kind}"):
+        RunRequest.model_validate_json(json.dumps({"task": "go", "agent": tree, "chat": True}))

@@ -303,8 +303,25 @@ def test_the_replies_that_are_remembered_stay_within_their_bytes() -> None:
         targets = {id: {"decision": "approve"} for id in ids[100 * n : 100 * n + 100]}
         made.settle(parse(ResumeRequest, {"targets": targets, "request_id": f"r{n}"}), NOW)
     assert sum(len(each.model_dump_json()) for each in made.handled.values()) < KEEP_HANDLED_BYTES * 1.1
-    assert "r0" not in made.handled
-    assert "r39" in made.handled
+    again = parse(ResumeRequest, {"targets": {ids[0]: {"decision": "approve"}}, "request_id": "r0"})
+    with pytest.raises(UnfitDecision, match="another request"):
+        made.settle(again, NOW)
+    assert len(made.handled["r39"].reply.results) == 100
+
+
+def test_a_request_is_known_to_be_handled_for_longer_than_its_reply() -> None:
+    """That a request id was used is never forgotten for its neighbours' size"""
+    ids = [f"bank>pay:{n}" for n in range(4_001)]
+    made = board(*ids)
+    first = parse(ResumeRequest, {"targets": {ids[0]: {"decision": "approve"}}, "request_id": "first"})
+    assert made.settle(first, NOW).results[ids[0]].status == "taken"
+    for n in range(40):
+        targets = {id: {"decision": "approve"} for id in ids[100 * n + 1 : 100 * n + 101]}
+        made.settle(parse(ResumeRequest, {"targets": targets, "request_id": f"r{n}"}), NOW)
+    repeated = made.settle(first, NOW)
+    assert repeated.results[ids[0]].status == "skipped"
+    assert "handled before" in repeated.results[ids[0]].reason
+    assert [entry.id for entry in made.audit.closed].count(ids[0]) <= 1
 
 
 def test_the_oldest_request_ids_are_forgotten_first() -> None:

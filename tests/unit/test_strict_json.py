@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.strict_json import MAX_DEPTH, HarmfulJson, canonical, compact, digest, read
+from protocol.strict_json import MAX_DEPTH, HarmfulJson, canonical, compact, digest, outgrows, read
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -30,6 +30,8 @@ JSON = st.recursive(
         ("[-1e400]", "the number -1e400 is too large"),
         ("1" + "0" * 400 + ".0", "is too large"),
         ("1" * 5_000, "not valid JSON"),
+        ('{"n": 1' + "0" * 400 + "}", "is too large"),
+        ("-1" + "0" * 300, "is too large"),
         ("[" * 66 + "]" * 66, f"nested deeper than {MAX_DEPTH} levels"),
         ('{"a":' * 100 + "1" + "}" * 100, f"nested deeper than {MAX_DEPTH} levels"),
         ("[" * 100_000 + "]" * 100_000, f"nested deeper than {MAX_DEPTH} levels"),
@@ -132,3 +134,17 @@ def test_nothing_is_escaped_and_nothing_is_no_number() -> None:
 
 def test_a_digest_is_taken_of_any_text() -> None:
     assert len(digest({"half": "\ud83d"})) == 16
+
+
+def test_digits_in_a_text_are_a_text() -> None:
+    assert read('{"pi": "' + "3" * 1_000 + '", "n": 12}') == {"pi": "3" * 1_000, "n": 12}
+
+
+@pytest.mark.parametrize(
+    "many", ["[" + "[]," * 999 + "[]]", "{" + ",".join(f'"{n}":1' for n in range(1_000)) + "}"]
+)
+def test_what_is_too_large_is_known_without_writing_it(many: str) -> None:
+    value = read(many)
+    assert outgrows(value, 1_900)
+    assert not outgrows(value, len(many))
+    assert not outgrows({}, 0)

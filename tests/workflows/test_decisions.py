@@ -131,6 +131,7 @@ NO_DECISIONS: list[Any] = [
     {"targets": []},
     {"targets": {P1: {"decision": "approve", "extra": 1}}},
     {"targets": {P1: {"decision": "approve"}}, "surprise": True},
+    {"targets": {P1: {"decision": "approve"}, "bank>pay:p2": None}},
 ]
 NO_APPROVALS: list[Any] = [
     *({"approved": value} for value in ("false", "true", 1, 1.0, "yes", [True], True)),
