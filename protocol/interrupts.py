@@ -362,6 +362,10 @@ def _read(adapter: TypeAdapter[T], value: Any) -> T:
     if len(text) > MAX_REQUEST_BYTES:
         raise BadInput(too_large)
     try:
+        strict_json.refuse_huge(value, text)
+    except strict_json.HarmfulJson as error:
+        raise BadInput(str(error)) from None
+    try:
         return read(adapter, value)
     except ValidationError as error:
         raise BadInput(explain(error)) from None

@@ -9,10 +9,9 @@ from typing import Any
 MAX_DEPTH = 64
 """Levels of nesting that are read; real arguments have a handful."""
 HUGE = 10**300
-"""Whole numbers that are not read: as a float, the next would be infinite."""
-
-_SUSPECT = re.compile("[0-9]{300}|\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
-"""What a text has to hold for a number to be huge or a character to be half of a pair."""
+_DIGITS = re.compile("[0-9]{300}")
+_SUSPECT = re.compile("\\\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+"""What a text has to hold for a character to be half of a pair."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -44,6 +43,19 @@ def read(text: str | bytes) -> Any:
     if _SUSPECT.search(text):
         _inspect(value)
     return value
+
+
+def refuse_huge(value: Any, text: str) -> None:
+    """Refuse a whole number of *value*, written in *text*, that becomes infinite where a float is wanted. Raises
+    `HarmfulJson`."""
+    level = [value] if _DIGITS.search(text) else []
+    while level:
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, int) and abs(each) >= HUGE:
+                raise HarmfulJson(f"the number {str(each)[:40]}… is too large")
+            below.extend(each.values() if isinstance(each, dict) else each if isinstance(each, list) else ())
+        level = below
 
 
 def canonical(value: Any) -> str:
@@ -120,6 +132,4 @@ def _inspect(root: Any) -> None:
                 below.extend(value.values())
             elif isinstance(value, list):
                 below.extend(value)
-            elif isinstance(value, int) and abs(value) >= HUGE:
-                raise HarmfulJson(f"the number {str(value)[:40]}… is too large")
         level = below

@@ -125,7 +125,7 @@ class Interrupted(Record):
     has_state: bool = absent(False)
     state: Any = Field(None, exclude_if=lambda value: value is None)
     expects: dict[str, Any] | None = absent()
-    parts: dict[str, PartAsked] | None = Field(None, exclude_if=lambda value: value is None)
+    parts: dict[str, PartAsked] | None = absent()
     problem: str | None = absent()
     problem_part: str = absent("")
 

@@ -41,6 +41,7 @@ def read_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], s
     """The arguments that a model wrote, and what is wrong with them. Blank text counts as no arguments."""
     try:
         arguments = strict_json.read(text) if text.strip() else {}
+        strict_json.refuse_huge(arguments, text)
     except strict_json.HarmfulJson as error:
         return {}, str(error)
     if not isinstance(arguments, dict):
