@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
@@ -31,7 +31,7 @@ MAX_REPLY_BYTES = 1_000_000
 QUERY_TIMEOUT = timedelta(seconds=10)
 QUERY_ATTEMPTS = 12
 
-_MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(cache_strings="keys"))
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
 
 
 @dataclass(frozen=True, kw_only=True)

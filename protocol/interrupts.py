@@ -340,6 +340,15 @@ def parse(model: type[R], value: Any) -> R:
     return _read(TypeAdapter(model), value)
 
 
+def parse_resume(value: Any) -> ResumeRequest:
+    """Read decisions for many. A target without one is refused: where fields may be ``null``, it would be left out."""
+    targets = value.get("targets") if isinstance(value, dict) else None
+    if isinstance(targets, dict) and None in targets.values():
+        nothing = next(target for target, decision in targets.items() if decision is None)
+        raise BadInput(f"targets.{nothing[:200]}: no decision")
+    return parse(ResumeRequest, value)
+
+
 def parse_decision(interrupt: str, value: Any) -> ResumeRequest:
     """Read what was sent under the name of an interrupt: a decision with its envelope beside it."""
     if not isinstance(value, dict):

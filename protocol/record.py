@@ -17,13 +17,13 @@ MAX_EXPLAINED = 300
 class Record(BaseModel):
     """A frozen value, strict in JSON mode: ``"true"`` is not ``true``, an unknown field is refused by its name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, cache_strings="keys")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Ledger(BaseModel):
     """A value that changes in place and travels over page turns; only the run that owns it writes to it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, cache_strings="keys")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def absent(default: Any = None, **more: Any) -> Any:

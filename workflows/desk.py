@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
         examples,
         parse,
         parse_decision,
+        parse_resume,
     )
     from protocol.views import PAGE_BYTES, InterruptsPage, Listed, PendingPage, PendingQuery
     from workflows.schema import problem
@@ -272,11 +273,7 @@ class Desk:
             raise BadInput(f"the payload cannot be read: {value.reason}")
         match name:
             case "resume":
-                targets = value.get("targets") if isinstance(value, dict) else None
-                if isinstance(targets, dict) and None in targets.values():
-                    nothing = next(target for target, decision in targets.items() if decision is None)
-                    raise BadInput(f"targets.{clip(nothing, 200)}: no decision")
-                return parse(ResumeRequest, value)
+                return parse_resume(value)
             case "withdraw":
                 return parse(WithdrawRequest, value)
             case "say":
